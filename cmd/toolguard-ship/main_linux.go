@@ -81,16 +81,16 @@ func run(args []string) error {
 	return fmt.Errorf("there is no such command as %q: see toolguard-ship --help", flags.Args())
 }
 
-// memory is what the shipper may take: a receiver that has it ask for more ends it. It's started again, and goes on from its cursors.
-const memory = 512 << 20
+// maxMemory is what the shipper may take: a receiver that has it ask for more ends it. It's started again, and goes on from its cursors.
+const maxMemory = 512 << 20
 
 func limitMemory() error {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_DATA, &now); err != nil {
 		return fmt.Errorf("limit the memory: %w", err)
 	}
-	debug.SetMemoryLimit(memory / 2) // from here on garbage is looked for all the time
-	most := min(now.Max, memory)
+	debug.SetMemoryLimit(maxMemory / 2) // from here on garbage is looked for all the time
+	most := min(now.Max, maxMemory)
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: most, Max: most}); err != nil {
 		return fmt.Errorf("limit the memory: %w", err)
 	}

@@ -138,7 +138,7 @@ func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (
 		}
 		g := grantOf(d)
 		text, err := p.Add(&g, force)
-		var refusal *grant.Refusal
+		var refusal *grant.Rejection
 		switch {
 		case errors.As(err, &refusal):
 			left = append(left, output.NotAdded{N: i + 1, Denial: d, Why: refusal})

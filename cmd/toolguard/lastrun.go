@@ -23,9 +23,9 @@ func (a *app) keepRun(f *execFlags, c *policy.Compiled, argv []string, r session
 	switch own := ownFolders(); {
 	case f.report == "never", nested():
 	case len(r.Denials) == 0:
-		_ = own.ForgetRun(c.Workspace) // else why says of which run it speaks
+		_ = own.RemoveRun(c.Workspace) // else why says of which run it speaks
 	default:
-		err := own.KeepRun(f.run(c, argv, r))
+		err := own.SaveRun(f.run(c, argv, r))
 		if err != nil && !f.quiet {
 			a.err.Message("what was denied can't be kept for 'toolguard why': %v", err)
 		}

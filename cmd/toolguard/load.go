@@ -134,7 +134,7 @@ func ownFolders() userfiles.Folders { return userfiles.Of(home(), os.Getenv) }
 
 // defaultFolders are those of a user of whom nothing but the home is known.
 func defaultFolders(home string) []string {
-	return userfiles.Of(home, func(string) string { return "" }).List()
+	return userfiles.Of(home, func(string) string { return "" }).All()
 }
 
 // load reads and compiles the policy that the flags name, or else the user's own.
@@ -154,7 +154,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	userHome, tty, own := home(), terminal(), ownFolders().List()
+	userHome, tty, own := home(), terminal(), ownFolders().All()
 	var never []string
 	if !p.reads {
 		never = homes()

@@ -29,7 +29,7 @@ func TestStories(t *testing.T) {
 		UpdateScripts:      os.Getenv("UPDATE_STORIES") != "",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
-			env.Vars = append(env.Vars, childtest.NoWait)
+			env.Vars = append(env.Vars, childtest.NoExitDelay)
 			return os.MkdirAll(env.WorkDir+"/home", 0o755)
 		},
 		Condition: func(cond string) (bool, error) {

@@ -63,7 +63,7 @@ func (p *Program) loadCalls() error {
 
 // policy is the list for an architecture. A name that no architecture has the library refuses.
 func (p *Program) policy(info *arch.Info) lib.Policy {
-	here := func(names []string) (list []string) {
+	known := func(names []string) (list []string) {
 		for _, name := range names {
 			_, on := info.SyscallNames[name]
 			_, amd64 := arch.X86_64.SyscallNames[name]
@@ -74,9 +74,9 @@ func (p *Program) policy(info *arch.Info) lib.Policy {
 		}
 		return list
 	}
-	others := slices.DeleteFunc(slices.Clone(attacks), func(name string) bool { return slices.Contains(p.calls, name) })
+	fatal := slices.DeleteFunc(slices.Clone(attacks), func(name string) bool { return slices.Contains(p.calls, name) })
 	return lib.Policy{DefaultAction: lib.ActionErrno, Syscalls: []lib.SyscallGroup{
-		{Names: here(p.calls), Action: lib.ActionAllow},
-		{Names: here(others), Action: lib.ActionKillProcess},
+		{Names: known(p.calls), Action: lib.ActionAllow},
+		{Names: known(fatal), Action: lib.ActionKillProcess},
 	}}
 }

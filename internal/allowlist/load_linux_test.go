@@ -19,13 +19,13 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-func TestMain(m *testing.M) { childtest.Main(m, obey) }
+func TestMain(m *testing.M) { childtest.Main(m, runOrder) }
 
-// order has a child make a call of the table, under a program's list; -1: under none, as the control; -2: load a list where that's refused.
-type order struct{ Call, Program int }
+// childOrder has a child make a call of the table, under a program's list; -1: under none, as the control; -2: load a list where that's refused.
+type childOrder struct{ Call, Program int }
 
-// obey makes the call on a thread that was there before the list.
-func obey(o order) (errno syscall.Errno, err error) {
+// runOrder makes the call on a thread that was there before the list.
+func runOrder(o childOrder) (errno syscall.Errno, err error) {
 	if o.Program == -2 {
 		if err := Load(Egress); err != nil {
 			return 0, nil
@@ -104,7 +104,7 @@ var calls = []struct {
 }
 
 // try is what a call comes to in a child.
-func try(t *testing.T, o order) (errno syscall.Errno) {
+func try(t *testing.T, o childOrder) (errno syscall.Errno) {
 	t.Helper()
 	cmd := childtest.Command(t, os.Getuid(), o)
 	out, err := cmd.Output()
@@ -125,11 +125,11 @@ func TestLoad(t *testing.T) {
 	for i, c := range calls {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if got := try(t, order{i, -1}); got != c.bare && got != unix.ENOSYS && os.Getuid() == 0 {
+			if got := try(t, childOrder{i, -1}); got != c.bare && got != unix.ENOSYS && os.Getuid() == 0 {
 				t.Errorf("without a list: %v, want %v", got, c.bare)
 			}
 			for p, want := range c.under {
-				if got := try(t, order{i, p}); got != want {
+				if got := try(t, childOrder{i, p}); got != want {
 					t.Errorf("under the list of %s: %v, want %v", programs[p].name, got, want)
 				}
 			}
@@ -139,7 +139,7 @@ func TestLoad(t *testing.T) {
 
 // TestNotLoaded: a list that can't be loaded is an error that says so.
 func TestNotLoaded(t *testing.T) {
-	cmd := childtest.Command(t, os.Getuid(), order{Program: -2})
+	cmd := childtest.Command(t, os.Getuid(), childOrder{Program: -2})
 	var said strings.Builder
 	cmd.Stderr = &said
 	if err := cmd.Run(); err == nil || !strings.Contains(said.String(), "hold toolguard-ship to the system calls that it needs: operation not permitted") {

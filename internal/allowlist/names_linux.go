@@ -10,13 +10,13 @@ import (
 type Program struct {
 	name      string
 	calls     []string
-	arguments seccomp.Own
+	arguments seccomp.OwnProgram
 }
 
-// runs is what the Go runtime and package os may call in any program, on Linux 5.13 and later. Some names only one architecture has.
+// runtimeCalls is what the Go runtime and package os may call in any program, on Linux 5.13 and later. Some names only one architecture has.
 // Those that no Go program has been seen to make are for later versions of Go, and for what the kernel calls by itself: restart_syscall
 // goes on with a call that a signal has interrupted.
-var runs = []string{
+var runtimeCalls = []string{
 	"brk", "madvise", "membarrier", "mincore", "mmap", "mprotect", "munmap", "prctl",
 	"clone", "exit", "exit_group", "futex", "futex_wait", "futex_wake", "futex_waitv", "getegid", "geteuid", "getgid",
 	"getpid", "getppid", "gettid", "getuid", "rseq", "sched_getaffinity", "sched_yield", "set_robust_list",
@@ -27,31 +27,31 @@ var runs = []string{
 	"close", "dup", "dup3", "fcntl", "fstat", "lseek", "pread64", "preadv", "pwrite64", "pwritev", "read", "readv", "write", "writev",
 }
 
-// talks is what package net may call, and what relays bytes.
-var talks = []string{
+// networkCalls is what package net may call, and what relays bytes.
+var networkCalls = []string{
 	"accept4", "bind", "connect", "getpeername", "getsockname", "getsockopt", "listen", "recvfrom", "recvmmsg", "recvmsg", "sendfile",
 	"sendmmsg", "sendmsg", "sendto", "setsockopt", "shutdown", "socket", "splice",
 }
 
-// keeps is what package os may call of files, and what locks them and has them on the disk.
-var keeps = []string{
+// fileCalls is what package os may call of files, and what locks them and has them on the disk.
+var fileCalls = []string{
 	"copy_file_range", "faccessat", "faccessat2", "fadvise64", "fallocate", "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat",
 	"fdatasync", "flock", "fstatat", "fstatfs", "fsync", "ftruncate", "getcwd", "getdents64", "ioctl", "mkdirat", "newfstatat", "openat", "openat2",
 	"readlinkat", "renameat", "renameat2", "statfs", "statx", "truncate", "umask", "unlinkat", "utimensat",
 }
 
 // Egress is egress, once it has what it needs: it opens no file, starts no program, and reads and writes its maps by bpf(2).
-var Egress = Program{name: "egress", calls: slices.Concat(runs, talks, []string{"bpf"})}
+var Egress = Program{name: "egress", calls: slices.Concat(runtimeCalls, networkCalls, []string{"bpf"})}
 
 // Ship is toolguard-ship. What is too long for a datagram it hands journald as a memory file.
 var Ship = Program{
-	name: "toolguard-ship", calls: slices.Concat(runs, talks, keeps, []string{"memfd_create"}), arguments: seccomp.Own{Unix: true},
+	name: "toolguard-ship", calls: slices.Concat(runtimeCalls, networkCalls, fileCalls, []string{"memfd_create"}), arguments: seccomp.OwnProgram{Unix: true},
 }
 
 // Toolguardd is toolguardd. Its egress inherits the list, so what that needs until it loads its own is in it: to become nobody, Landlock, seccomp.
 var Toolguardd = Program{
-	name: "toolguardd", arguments: seccomp.Own{Unix: true, Diag: true, Audit: true, Others: true},
-	calls: slices.Concat(runs, talks, keeps, []string{
+	name: "toolguardd", arguments: seccomp.OwnProgram{Unix: true, Diag: true, Audit: true, OtherProcesses: true},
+	calls: slices.Concat(runtimeCalls, networkCalls, fileCalls, []string{
 		"arch_prctl", "capget", "capset", "close_range", "execve", "getrusage", "kill", "pidfd_open", "pidfd_send_signal", "setns", "socketpair",
 		"wait4", "waitid",
 		"setgroups", "setresgid", "setresuid", "setsid", "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "seccomp",

@@ -44,15 +44,15 @@ const FirstGeneration = 1
 
 // Daemon is the answer to GET Status.
 type Daemon struct {
-	Version  string       `json:"version"`
-	Protocol int          `json:"protocol"`
-	PID      int          `json:"pid"`
-	Started  time.Time    `json:"started"`
-	Sessions int          `json:"sessions"`      // those that the asker may see
-	Why      string       `json:"why,omitempty"` // why no session can begin; "": they can
-	Network  string       `json:"network"`       // why no session of the asker's can have rules about the network decided; "": they can
-	Denials  string       `json:"denials"`       // why what Landlock denies can't be reported to the asker; "": it can
-	Cgroups  cgroup.Facts `json:"cgroups"`       // what can be limited in the asker's sessions
+	Version  string         `json:"version"`
+	Protocol int            `json:"protocol"`
+	PID      int            `json:"pid"`
+	Started  time.Time      `json:"started"`
+	Sessions int            `json:"sessions"`      // those that the asker may see
+	Why      string         `json:"why,omitempty"` // why no session can begin; "": they can
+	Network  string         `json:"network"`       // why no session of the asker's can have rules about the network decided; "": they can
+	Denials  string         `json:"denials"`       // why what Landlock denies can't be reported to the asker; "": it can
+	Cgroups  cgroup.Support `json:"cgroups"`       // what can be limited in the asker's sessions
 }
 
 // Session is a session as it can be looked at.

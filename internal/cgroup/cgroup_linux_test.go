@@ -19,8 +19,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// facts skips a test on a machine that has no cgroups to make. Whoever may write the hierarchy isn't excused.
-func facts(t *testing.T) Facts {
+// requireCgroups skips a test on a machine that has no cgroups to make. Whoever may write the hierarchy isn't excused.
+func requireCgroups(t *testing.T) Support {
 	t.Helper()
 	f := Probe()
 	if f.Base == "" {
@@ -34,7 +34,7 @@ func facts(t *testing.T) Facts {
 
 func name(t *testing.T) string { return fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano()) }
 
-func group(t *testing.T, l policy.Limits, f Facts) *Group {
+func group(t *testing.T, l policy.Limits, f Support) *Group {
 	t.Helper()
 	g, err := New(name(t), l, f)
 	childtest.Must(t, err)
@@ -47,7 +47,7 @@ func group(t *testing.T, l policy.Limits, f Facts) *Group {
 }
 
 func TestProbeAgreesWithKernel(t *testing.T) {
-	f := facts(t)
+	f := requireCgroups(t)
 	var st unix.Statfs_t
 	if err := unix.Statfs(f.Mount, &st); err != nil || st.Type != unix.CGROUP2_SUPER_MAGIC {
 		t.Fatalf("%s: type %#x, %v; want a cgroup v2 file system", f.Mount, st.Type, err)
@@ -60,7 +60,7 @@ func TestProbeAgreesWithKernel(t *testing.T) {
 // TestKillReachesDetached starts a shell that leaves its session and its parent, and a plain one that isn't in the
 // group as control.
 func TestKillReachesDetached(t *testing.T) {
-	g := group(t, policy.Limits{}, facts(t))
+	g := group(t, policy.Limits{}, requireCgroups(t))
 	outside := exec.Command("sleep", "1000")
 	childtest.Must(t, outside.Start())
 	defer outside.Wait()
@@ -93,7 +93,7 @@ func TestKillReachesDetached(t *testing.T) {
 }
 
 func TestWaitEmptyEndsWithContext(t *testing.T) {
-	g := group(t, policy.Limits{}, facts(t))
+	g := group(t, policy.Limits{}, requireCgroups(t))
 	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
 	childtest.Must(t, cmd.Start())
@@ -106,8 +106,8 @@ func TestWaitEmptyEndsWithContext(t *testing.T) {
 	}
 }
 
-func TestRemoveRefusesPopulated(t *testing.T) {
-	g := group(t, policy.Limits{}, facts(t))
+func TestRemoveFailsPopulated(t *testing.T) {
+	g := group(t, policy.Limits{}, requireCgroups(t))
 	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
 	childtest.Must(t, cmd.Start())
@@ -119,7 +119,7 @@ func TestRemoveRefusesPopulated(t *testing.T) {
 }
 
 func TestNewIsExclusive(t *testing.T) {
-	f := facts(t)
+	f := requireCgroups(t)
 	id := name(t)
 	g, err := New(id, policy.Limits{}, f)
 	childtest.Must(t, err)
@@ -130,8 +130,8 @@ func TestNewIsExclusive(t *testing.T) {
 }
 
 // What somebody who was killed has left goes at the next start, unless processes are in it; what somebody has stays.
-func TestTidy(t *testing.T) {
-	f := facts(t)
+func TestRemoveOrphans(t *testing.T) {
+	f := requireCgroups(t)
 	groups := map[string]*Group{}
 	for _, what := range []string{"left", "busy", "had"} {
 		g, err := New(name(t)+what, policy.Limits{}, f)
@@ -170,8 +170,8 @@ func TestTidy(t *testing.T) {
 }
 
 // Somebody else's lock on a session's folder holds nothing up: neither a new session nor who takes one over.
-func TestLockedByAnother(t *testing.T) {
-	g := group(t, policy.Limits{}, facts(t))
+func TestForeignLock(t *testing.T) {
+	g := group(t, policy.Limits{}, requireCgroups(t))
 	_ = g.dir.Close() // as the kernel does for who is killed
 	another, err := os.Open(g.path)
 	childtest.Must(t, err)
@@ -180,7 +180,7 @@ func TestLockedByAnother(t *testing.T) {
 	if g.dir, err = open(g.path); err != nil {
 		t.Fatal(err)
 	}
-	lock(g.dir)
+	lockFolder(g.dir)
 	_ = g.dir.Close()
 	over, err := Open(g.path)
 	childtest.Must(t, err)
@@ -192,7 +192,7 @@ func TestModes(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	f := facts(t)
+	f := requireCgroups(t)
 	_ = os.Chmod(filepath.Join(f.Mount, f.Base, parentName), 0o700) // as one is that was made under such a one
 	defer syscall.Umask(syscall.Umask(0o077))
 	g := group(t, policy.Limits{}, f)
@@ -203,8 +203,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func TestNewRefusesNames(t *testing.T) {
-	f := facts(t)
+func TestNewRejectsNames(t *testing.T) {
+	f := requireCgroups(t)
 	for _, id := range []string{"", "..", "a/b", "../x", "a\nb", ".hidden", strings.Repeat("a", 65)} {
 		if g, err := New(id, policy.Limits{}, f); err == nil {
 			g.Remove()
@@ -213,10 +213,10 @@ func TestNewRefusesNames(t *testing.T) {
 	}
 }
 
-// TestLimitsHoldOrRefuse: where the controllers are, the limit holds against a real process; where they aren't, New
+// TestLimitsEnforcedOrRejected: where the controllers are, the limit holds against a real process; where they aren't, New
 // fails and leaves nothing.
-func TestLimitsHoldOrRefuse(t *testing.T) {
-	f := facts(t)
+func TestLimitsEnforcedOrRejected(t *testing.T) {
+	f := requireCgroups(t)
 	l := policy.Limits{Pids: policy.Count{N: 4}}
 	if !f.Has("pids") {
 		id := name(t)
@@ -292,7 +292,7 @@ func BenchmarkAdd(b *testing.B) {
 
 // Who was taken for another one gets out of the cgroup again.
 func TestMoveTo(t *testing.T) {
-	g := group(t, policy.Limits{}, facts(t))
+	g := group(t, policy.Limits{}, requireCgroups(t))
 	cmd := exec.Command("sleep", "1000")
 	childtest.Must(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()

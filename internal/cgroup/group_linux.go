@@ -26,7 +26,7 @@ func validID(id string) bool {
 }
 
 // mode is the folders', whatever the umask: programs look at their own cgroup's limits, whose path they know. Who may open a folder could
-// lock it.
+// lockFolder it.
 const mode = 0o711
 
 // Group is the cgroup of one session. It is held by its folder's descriptor, so nothing that happens to the path makes it
@@ -37,22 +37,22 @@ type Group struct {
 }
 
 // Parent is the folder that all sessions' cgroups are in.
-func (f Facts) Parent() string { return filepath.Join(f.Mount, f.Base, parentName) }
+func (f Support) Parent() string { return filepath.Join(f.Mount, f.Base, parentName) }
 
 // New makes the cgroup of a session, with its limits. It fails rather than leave a limit out.
-func New(id string, limits policy.Limits, f Facts) (*Group, error) {
-	return Make(f.Parent(), id, limits, f, func(path string) error { return write(path, limits, f) })
+func New(id string, limits policy.Limits, f Support) (*Group, error) {
+	return NewIn(f.Parent(), id, limits, f, func(path string) error { return applyLimits(path, limits, f) })
 }
 
-// Make makes the cgroup of a session beneath another one. set writes its limits.
-func Make(parent, id string, limits policy.Limits, f Facts, set func(path string) error) (_ *Group, err error) {
+// NewIn makes the cgroup of a session beneath another one. set writes its limits.
+func NewIn(parent, id string, limits policy.Limits, f Support, set func(path string) error) (_ *Group, err error) {
 	if !validID(id) {
 		return nil, fmt.Errorf("cgroup: %q can't be a session's name", id)
 	}
 	if f.Base == "" {
 		return nil, fmt.Errorf("cgroup: %s", f.Why)
 	}
-	for _, row := range limitsOf(limits) {
+	for _, row := range cgroupLimits(limits) {
 		if row.set && !f.Has(row.controller) {
 			return nil, fmt.Errorf("cgroup: set limits: %s: %s", row.id, f.Why)
 		}
@@ -61,21 +61,21 @@ func Make(parent, id string, limits policy.Limits, f Facts, set func(path string
 		return nil, err
 	}
 	_ = os.Chmod(parent, mode) // fails where it's somebody else's
-	tidy(parent)
+	removeOrphans(parent)
 	g := &Group{path: filepath.Join(parent, id)}
-	if err := g.make(); err != nil {
+	if err := g.create(); err != nil {
 		return nil, err
 	}
 	if err := set(g.path); err != nil {
-		_ = g.discard()
+		_ = g.rmdir()
 		_ = g.dir.Close()
 		return nil, fmt.Errorf("cgroup %s: set limits: %w", g.path, err)
 	}
 	return g, nil
 }
 
-// make makes the folder, and again where somebody who tidies up took it for left behind.
-func (g *Group) make() error {
+// create makes the folder, and again where somebody who tidies up took it for left behind.
+func (g *Group) create() error {
 	for {
 		if err := os.Mkdir(g.path, mode); err != nil {
 			return err // one that exists is somebody else's
@@ -86,7 +86,7 @@ func (g *Group) make() error {
 		} else if err != nil {
 			return err
 		}
-		lock(dir)
+		lockFolder(dir)
 		if _, err := os.Lstat(g.path); err == nil {
 			g.dir = dir
 			return dir.Chmod(mode)
@@ -95,9 +95,9 @@ func (g *Group) make() error {
 	}
 }
 
-// lock keeps those who tidy up off a folder. One of them has the lock for a moment; somebody who goes on having it (a guarded process of
+// lockFolder keeps those who tidy up off a folder. One of them has the lock for a moment; somebody who goes on having it (a guarded process of
 // root's could) keeps them off as well.
-func lock(dir *os.File) {
+func lockFolder(dir *os.File) {
 	for range 1000 {
 		if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			return
@@ -106,8 +106,8 @@ func lock(dir *os.File) {
 	}
 }
 
-// tidy removes cgroups that nobody has and nobody is in: who made them was killed.
-func tidy(parent string) {
+// removeOrphans removes cgroups that nobody has and nobody is in: who made them was killed.
+func removeOrphans(parent string) {
 	entries, _ := os.ReadDir(parent) // what can't be read can't be tidied up either
 	for _, e := range entries {
 		dir, err := open(filepath.Join(parent, e.Name()))
@@ -115,15 +115,15 @@ func tidy(parent string) {
 			continue
 		}
 		if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			tidy(dir.Name())
+			removeOrphans(dir.Name())
 			_ = unix.Rmdir(dir.Name()) // one that has processes stays
 		}
 		_ = dir.Close()
 	}
 }
 
-// write turns the controllers on and writes the limits.
-func write(path string, l policy.Limits, f Facts) error {
+// applyLimits turns the controllers on and writes the limits.
+func applyLimits(path string, l policy.Limits, f Support) error {
 	all, err := settings(l)
 	if err != nil {
 		return err
@@ -179,11 +179,11 @@ func (g *Group) Threads() (int, error) {
 
 // MoveTo puts a process into the cgroup that another one is in.
 func MoveTo(pid, other int) error {
-	_, v2, err := mounted()
+	_, v2, err := mountedHierarchies()
 	if err != nil {
 		return err
 	}
-	chain, err := above(strconv.Itoa(other), v2)
+	chain, err := ancestors(strconv.Itoa(other), v2)
 	if err != nil {
 		return err
 	}
@@ -242,13 +242,13 @@ func poll(ctx context.Context, fd int) error {
 
 // Remove takes the cgroup away. It must be empty.
 func (g *Group) Remove() error {
-	err := g.discard()
+	err := g.rmdir()
 	for range 500 { // a process counts until it is reaped, some moments after it stopped being counted as populated
 		if !errors.Is(err, unix.EBUSY) {
 			break
 		}
 		time.Sleep(time.Millisecond)
-		err = g.discard()
+		err = g.rmdir()
 	}
 	if err == nil {
 		g.dir.Close()
@@ -256,7 +256,7 @@ func (g *Group) Remove() error {
 	return err
 }
 
-func (g *Group) discard() error {
+func (g *Group) rmdir() error {
 	if err := unix.Rmdir(g.path); err != nil {
 		return &fs.PathError{Op: "rmdir", Path: g.path, Err: err}
 	}

@@ -22,8 +22,8 @@ const (
 
 func (m Mode) String() string { return [...]string{"none", "legacy", "hybrid", "unified"}[m] }
 
-// Facts is what this machine offers this user.
-type Facts struct {
+// Support is what this machine offers this user.
+type Support struct {
 	Mode  Mode
 	Mount string // where version 2 is mounted; "" when it isn't
 	// Base is the folder below Mount under which sessions' cgroups can be made; "" when there is none. Root's is the
@@ -34,7 +34,7 @@ type Facts struct {
 }
 
 // Has reports whether a controller can be used.
-func (f Facts) Has(controller string) bool { return slices.Contains(f.Controllers, controller) }
+func (f Support) Has(controller string) bool { return slices.Contains(f.Controllers, controller) }
 
 var errMountinfo = errors.New("malformed mountinfo")
 
@@ -124,8 +124,8 @@ func ownPath(text []byte) (string, bool) {
 	return "", false
 }
 
-// below lists a cgroup and its ancestors as seen below the mounted root, the highest first.
-func below(root, own string) ([]string, bool) {
+// pathsBelow lists a cgroup and its ancestors as seen below the mounted root, the highest first.
+func pathsBelow(root, own string) ([]string, bool) {
 	rel, ok := strings.CutPrefix(own, strings.TrimSuffix(root, "/"))
 	if !ok || (rel != "" && rel[0] != '/') {
 		return nil, false
@@ -141,23 +141,23 @@ func below(root, own string) ([]string, bool) {
 	return chain, true
 }
 
-// missing says what a policy's limits would lack, and what to do.
-func missing(f Facts) string {
-	var lack []string
+// missingControllers says what a policy's limits would lack, and what to do.
+func missingControllers(f Support) string {
+	var absent []string
 	for _, c := range []string{"memory", "pids", "cpu", "io"} {
 		if !f.Has(c) {
-			lack = append(lack, c)
+			absent = append(absent, c)
 		}
 	}
 	switch {
-	case lack == nil:
+	case absent == nil:
 		return ""
 	case f.Mode == Hybrid:
-		return "no cgroup v2 controller for " + strings.Join(lack, ", ") + ": version 1 has them on this machine (boot with " +
+		return "no cgroup v2 controller for " + strings.Join(absent, ", ") + ": version 1 has them on this machine (boot with " +
 			"systemd.unified_cgroup_hierarchy=1, or cgroup_no_v1=all)"
 	case f.Base != "/":
-		return strings.Join(lack, ", ") + " not delegated to this user (as root: `systemctl edit user@.service`, " +
+		return strings.Join(absent, ", ") + " not delegated to this user (as root: `systemctl edit user@.service`, " +
 			"[Service] Delegate=cpu cpuset io memory pids)"
 	}
-	return "this kernel's cgroup v2 has no controller for " + strings.Join(lack, ", ")
+	return "this kernel's cgroup v2 has no controller for " + strings.Join(absent, ", ")
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Probe looks at the machine. It changes nothing.
-func Probe() Facts {
+func Probe() Support {
 	f, err := probe()
 	if err != nil && f.Why == "" {
 		f.Why = err.Error()
@@ -18,9 +18,9 @@ func Probe() Facts {
 	return f
 }
 
-func probe() (f Facts, err error) {
+func probe() (f Support, err error) {
 	var v2 mount
-	if f.Mode, v2, err = mounted(); err != nil {
+	if f.Mode, v2, err = mountedHierarchies(); err != nil {
 		return f, err
 	}
 	if f.Mount = v2.point; f.Mount == "" {
@@ -30,12 +30,12 @@ func probe() (f Facts, err error) {
 		return f, err
 	}
 	f.Controllers, err = controllers(f)
-	f.Why = missing(f)
+	f.Why = missingControllers(f)
 	return f, err
 }
 
-// mounted is how cgroups are mounted here, and where those of version 2 are.
-func mounted() (m Mode, v2 mount, err error) {
+// mountedHierarchies is how cgroups are mounted here, and where those of version 2 are.
+func mountedHierarchies() (m Mode, v2 mount, err error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return m, v2, err
@@ -48,14 +48,14 @@ func mounted() (m Mode, v2 mount, err error) {
 	return m, v2, nil
 }
 
-// above is the cgroups that a process is in, from the highest one that is mounted to its own.
-func above(process string, v2 mount) ([]string, error) {
+// ancestors is the cgroups that a process is in, from the highest one that is mounted to its own.
+func ancestors(process string, v2 mount) ([]string, error) {
 	text, err := os.ReadFile("/proc/" + process + "/cgroup")
 	if err != nil {
 		return nil, err
 	}
 	own, ok := ownPath(text)
-	chain, ok2 := below(v2.root, own)
+	chain, ok2 := pathsBelow(v2.root, own)
 	if !ok || !ok2 {
 		return nil, fmt.Errorf("process %s's cgroup %q isn't visible below %s", process, own, v2.point)
 	}
@@ -65,7 +65,7 @@ func above(process string, v2 mount) ([]string, error) {
 // base finds the folder under which this user may make cgroups: the highest writable one of its own cgroup's ancestors.
 // Being able to write cgroup.procs there is what allows to move processes within it.
 func base(v2 mount) (string, error) {
-	chain, err := above("self", v2)
+	chain, err := ancestors("self", v2)
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +91,7 @@ func writable(dir string) error {
 
 // controllers lists what the base can hand to its children. The root always can; another cgroup can't as long as it has
 // processes of its own and its controllers aren't handed out already.
-func controllers(f Facts) ([]string, error) {
+func controllers(f Support) ([]string, error) {
 	dir := filepath.Join(f.Mount, f.Base)
 	have, err := words(dir + "/cgroup.controllers")
 	if err != nil || f.Base == "/" {

@@ -45,7 +45,7 @@ func TestModeOf(t *testing.T) {
 	}
 }
 
-func TestMountinfoNonsense(t *testing.T) {
+func TestMountinfoMalformed(t *testing.T) {
 	for _, s := range []string{"x\n", "1 2 3\n", "1 2 0:3 / /x rw tmpfs none rw\n", "1 2 0:3 / /x rw - \n"} {
 		if _, err := parseMountinfo([]byte(s)); err == nil {
 			t.Errorf("%q was accepted", s)
@@ -53,7 +53,7 @@ func TestMountinfoNonsense(t *testing.T) {
 	}
 }
 
-func TestBelow(t *testing.T) {
+func TestPathsBelow(t *testing.T) {
 	for _, c := range []struct {
 		root, own string
 		want      string // "" for not visible
@@ -65,7 +65,7 @@ func TestBelow(t *testing.T) {
 		{"/a", "/ab", ""},
 		{"/a/b", "/a", ""},
 	} {
-		got, ok := below(c.root, c.own)
+		got, ok := pathsBelow(c.root, c.own)
 		if strings.Join(got, " ") != c.want || ok != (c.want != "") {
 			t.Errorf("below(%q, %q) = %q, %v; want %q", c.root, c.own, got, ok, c.want)
 		}
@@ -88,23 +88,23 @@ func TestOwnPath(t *testing.T) {
 	}
 }
 
-func TestCover(t *testing.T) {
+func TestReport(t *testing.T) {
 	all := policy.Limits{
 		Memory: policy.Bytes{N: 1 << 30}, Pids: policy.Count{N: 10}, CPU: policy.Percent{N: 150}, IO: policy.Bytes{N: 1 << 20},
 	}
-	unified := Facts{Mode: Unified, Mount: "/c", Base: "/", Controllers: []string{"cpu", "io", "memory", "pids"}}
-	without := func(lost string) Facts {
+	unified := Support{Mode: Unified, Mount: "/c", Base: "/", Controllers: []string{"cpu", "io", "memory", "pids"}}
+	without := func(lost string) Support {
 		f := unified
 		f.Controllers = slices.DeleteFunc(slices.Clone(f.Controllers), func(c string) bool { return c == lost })
-		f.Why = missing(f)
+		f.Why = missingControllers(f)
 		return f
 	}
-	nothing := Facts{Mode: Hybrid, Mount: "/c", Base: "/"}
-	nothing.Why = missing(nothing)
+	nothing := Support{Mode: Hybrid, Mount: "/c", Base: "/"}
+	nothing.Why = missingControllers(nothing)
 	for _, c := range []struct {
 		name   string
 		limits policy.Limits
-		facts  Facts
+		facts  Support
 		want   string
 	}{
 		{"none set", policy.Limits{OpenFiles: policy.Count{N: 1}}, nothing, ""},
@@ -115,7 +115,7 @@ func TestCover(t *testing.T) {
 		{"absurd", policy.Limits{CPU: policy.Percent{N: 1 << 60}}, unified, "cpu:not enforceable"},
 	} {
 		var got []string
-		for _, row := range Cover(&policy.Compiled{Limits: c.limits}, c.facts) {
+		for _, row := range Report(&policy.Compiled{Limits: c.limits}, c.facts) {
 			got = append(got, strings.TrimPrefix(row.ID, "limits.")+":"+row.Status.String())
 			if row.Status != policy.Enforced && row.Why == "" {
 				t.Errorf("%s: %s doesn't say why", c.name, row.ID)

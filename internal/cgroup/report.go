@@ -15,8 +15,8 @@ type limit struct {
 	note       string // for people, when it is enforced
 }
 
-// limitsOf lists the rows of [limits] that a cgroup enforces.
-func limitsOf(l policy.Limits) []limit {
+// cgroupLimits lists the rows of [limits] that a cgroup enforces.
+func cgroupLimits(l policy.Limits) []limit {
 	return []limit{
 		{"limits.memory", "memory", l.Memory.N != 0, l.Memory.Place, "memory and page cache of all processes together, without swap"},
 		{"limits.pids", "pids", l.Pids.N != 0, l.Pids.Place, "processes and threads together"},
@@ -28,18 +28,18 @@ func limitsOf(l policy.Limits) []limit {
 	}
 }
 
-// Cover says for every limit that the policy sets and that needs a cgroup whether it can be set here.
-func Cover(c *policy.Compiled, f Facts) []policy.Coverage {
+// Report says for every limit that the policy sets and that needs a cgroup whether it can be set here.
+func Report(c *policy.Compiled, f Support) []policy.Coverage {
 	var rows []policy.Coverage
-	for _, l := range limitsOf(c.Limits) {
+	for _, l := range cgroupLimits(c.Limits) {
 		if l.set {
-			rows = append(rows, cover(l, c.Limits, f))
+			rows = append(rows, reportLimit(l, c.Limits, f))
 		}
 	}
 	return rows
 }
 
-func cover(l limit, limits policy.Limits, f Facts) policy.Coverage {
+func reportLimit(l limit, limits policy.Limits, f Support) policy.Coverage {
 	row := policy.Coverage{ID: l.id, Place: l.place, By: "cgroup", Status: policy.NotEnforceable, Why: f.Why}
 	switch {
 	case f.Base == "" || !f.Has(l.controller):

@@ -15,9 +15,9 @@ import (
 // orderVar holds what a child is to do.
 const orderVar = "TOOLGUARD_TEST_ORDER"
 
-// NoWait is for the environment of children. Under the race detector, every process that doesn't have it sleeps a
+// NoExitDelay is for the environment of children. Under the race detector, every process that doesn't have it sleeps a
 // second before it ends.
-const NoWait = "GORACE=atexit_sleep_ms=0"
+const NoExitDelay = "GORACE=atexit_sleep_ms=0"
 
 // Main is the TestMain of a package that has children. A child is the test binary again: it does what it was ordered to
 // on a locked thread, and prints the answer.
@@ -27,14 +27,14 @@ func Main[Order, Answer any](m *testing.M, do func(Order) (Answer, error)) {
 		os.Exit(m.Run())
 	}
 	runtime.LockOSThread()
-	if err := obey(text, do); err != nil {
+	if err := runOrder(text, do); err != nil {
 		fmt.Fprintln(os.Stderr, "child:", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func obey[Order, Answer any](text string, do func(Order) (Answer, error)) error {
+func runOrder[Order, Answer any](text string, do func(Order) (Answer, error)) error {
 	var order Order
 	if err := json.Unmarshal([]byte(text), &order); err != nil {
 		return err
@@ -55,7 +55,7 @@ func Command(t testing.TB, uid int, order any) *exec.Cmd {
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Dir = "/"
-	cmd.Env = []string{orderVar + "=" + string(text), NoWait, "GODEBUG=asyncpreemptoff=1"}
+	cmd.Env = []string{orderVar + "=" + string(text), NoExitDelay, "GODEBUG=asyncpreemptoff=1"}
 	cmd.Stderr = os.Stderr
 	if uid != os.Getuid() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}

@@ -8,12 +8,12 @@ import (
 )
 
 // Filters is how many system call filters a process has that this one doesn't have (Linux 5.9).
-func Filters(t fataler, pid int) int {
+func Filters(t testingT, pid int) int {
 	t.Helper()
 	return filters(t, strconv.Itoa(pid)) - filters(t, "self")
 }
 
-func filters(t fataler, pid string) int {
+func filters(t testingT, pid string) int {
 	t.Helper()
 	status, err := os.ReadFile("/proc/" + pid + "/status")
 	Must(t, err)

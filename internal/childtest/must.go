@@ -1,13 +1,13 @@
 package childtest
 
-// fataler is what tests, benchmarks and rapid's tests have in common.
-type fataler interface {
+// testingT is what tests, benchmarks and rapid's tests have in common.
+type testingT interface {
 	Helper()
 	Fatal(args ...any)
 }
 
 // Must ends a test that can't go on because of an error.
-func Must(t fataler, err error) {
+func Must(t testingT, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -87,7 +87,7 @@ func (s *session) makeGroup() (*managed.Group, error) {
 	}
 	g, err := managed.Open(filepath.Join(parent, s.id))
 	if errors.Is(err, fs.ErrNotExist) {
-		g, err = managed.Make(parent, s.id, policy.Limits{}, facts)
+		g, err = managed.NewIn(parent, s.id, policy.Limits{}, facts)
 	}
 	return g, err
 }

@@ -221,11 +221,11 @@ func (d *Daemon) ServeMetrics(ctx context.Context, l net.Listener) error {
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) { d.measured(w) })
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { d.health(w, false) })
 	srv := &http.Server{
-		Handler: metrics.InTurn(mux, watchers), MaxHeaderBytes: 16 << 10, ReadTimeout: answering, WriteTimeout: answering, IdleTimeout: answering,
+		Handler: metrics.Serialize(mux, watchers), MaxHeaderBytes: 16 << 10, ReadTimeout: answering, WriteTimeout: answering, IdleTimeout: answering,
 	}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
-	err := srv.Serve(metrics.Few(l, watchers))
+	err := srv.Serve(metrics.LimitConns(l, watchers))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

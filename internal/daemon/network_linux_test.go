@@ -29,7 +29,7 @@ func TestSocketsWithin(t *testing.T) {
 	go nettest.Accept(l, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	outer := d.guard(t, 1, 1000, netOrder{Allowed: l.Addr().String()})
 	d.sessions[1] = outer.session
-	g, err := managed.Make(outer.group.Load().Path(), "2", policy.Limits{}, cgroup.Probe())
+	g, err := managed.NewIn(outer.group.Load().Path(), "2", policy.Limits{}, cgroup.Probe())
 	childtest.Must(t, err)
 	inner := d.newSession(&record{Number: 2, From: 1}, proc.Ended(1))
 	for _, x := range []struct {

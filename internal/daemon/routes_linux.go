@@ -200,9 +200,9 @@ func (d *Daemon) status(r *request) (any, error) {
 }
 
 // facts are what can be limited in a session within another one.
-func (d *Daemon) facts(from uint64) cgroup.Facts {
+func (d *Daemon) facts(from uint64) cgroup.Support {
 	if d.isLimited(from) {
-		return cgroup.Facts{Why: "the session around it has limits already"}
+		return cgroup.Support{Why: "the session around it has limits already"}
 	}
 	return cgroup.Probe()
 }

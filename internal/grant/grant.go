@@ -85,8 +85,8 @@ func (d *Denial) argv() []string {
 	return argv
 }
 
-// ask asks a policy. A program of which nothing but its path is known is asked about with any arguments.
-func ask(c *policy.Compiled, sys fspath.FileSystem, q explain.Question) explain.Answer {
+// answer asks a policy. A program of which nothing but its path is known is asked about with any arguments.
+func answer(c *policy.Compiled, sys fspath.FileSystem, q explain.Question) explain.Answer {
 	if q.Resource == policy.Commands && len(q.Argv) == 0 {
 		return explain.Describe(c, c.CheckCommand(q.Target, nil), q, q.Target)
 	}
@@ -101,41 +101,41 @@ type Policy struct {
 	System fspath.FileSystem
 }
 
-// Refusal says why a denial's grant isn't added, and what can be done by hand.
-type Refusal struct {
-	Why  string
-	Hint string // TOML, or ""
+// Rejection says why a denial's grant isn't added, and what can be done by hand.
+type Rejection struct {
+	Reason string
+	Hint   string // TOML, or ""
 }
 
-func (r *Refusal) Error() string { return r.Why }
+func (r *Rejection) Error() string { return r.Reason }
 
 // Add returns the text with what allows a denial, mostly at its end; the same text where the policy allows it already. With anyway that may be a
 // secret, or a protected file, too. A *Refusal is about this denial, any other error about the policy.
-func (p *Policy) Add(d *Denial, anyway bool) ([]byte, error) {
+func (p *Policy) Add(d *Denial, force bool) ([]byte, error) {
 	before, err := p.Load(p.Text)
 	if err != nil {
 		return nil, err
 	}
 	q, ok := d.Question()
 	if !ok {
-		return nil, p.byHand(d)
+		return nil, p.manual(d)
 	}
-	a := ask(before, p.System, q)
+	a := answer(before, p.System, q)
 	if a.Decision == "allow" {
 		return p.Text, nil
 	}
-	q.Anyway = anyway
-	more, known := ask(before, p.System, q), cmp.Or(d.Extra["advice"], d.Extra["anyway"])
+	q.Anyway = force
+	more, known := answer(before, p.System, q), cmp.Or(d.Extra["advice"], d.Extra["anyway"])
 	if d.Suggest == "" && a.Suggest != "" && known != "" { // the run knew more than the policy does
-		return nil, &Refusal{Why: known}
+		return nil, &Rejection{Reason: known}
 	}
 	if merged, ok := p.merged(q, more); ok {
-		return p.try(before, merged, q, "") // a table of its own could go round the program's self-tests
+		return p.verify(before, merged, q, "") // a table of its own could go round the program's self-tests
 	}
 	if more.Suggest == "" {
-		return nil, refusal(a)
+		return nil, noSuggestion(a)
 	}
-	return p.try(before, appended(p.Text, more.Suggest), q, more.Suggest)
+	return p.verify(before, appendTable(p.Text, more.Suggest), q, more.Suggest)
 }
 
 // merged is the text with more arguments for a program that it lists already; ok is false where that isn't all there is to it.
@@ -146,26 +146,26 @@ func (p *Policy) merged(q explain.Question, a explain.Answer) (text []byte, ok b
 	return policyfile.AppendArgs(p.Text, a.Rule.Command.Name, q.Argv[1:])
 }
 
-// try returns a text that allows what is asked for, and takes nothing away.
-func (p *Policy) try(before *policy.Compiled, text []byte, q explain.Question, hint string) ([]byte, error) {
+// verify returns a text that allows what is asked for, and takes nothing away.
+func (p *Policy) verify(before *policy.Compiled, text []byte, q explain.Question, hint string) ([]byte, error) {
 	now, err := p.Load(text)
 	if err != nil {
-		return nil, &Refusal{"with it the policy doesn't load: " + firstLine(err), hint}
+		return nil, &Rejection{"with it the policy doesn't load: " + firstLine(err), hint}
 	}
-	if a := ask(now, p.System, q); a.Decision != "allow" {
-		return nil, &Refusal{fmt.Sprintf("it would still be denied (%s)", a.Reason), hint}
+	if a := answer(now, p.System, q); a.Decision != "allow" {
+		return nil, &Rejection{fmt.Sprintf("it would still be denied (%s)", a.Reason), hint}
 	}
-	if lost := narrowed(before, now); lost != nil {
-		return nil, &Refusal{fmt.Sprintf("the first rule for %s would take away what the built-in default policy grants: %s of %s; first "+
+	if lost := firstNarrowed(before, now); lost != nil {
+		return nil, &Rejection{fmt.Sprintf("the first rule for %s would take away what the built-in default policy grants: %s of %s; first "+
 			"write down what is to stay, as 'toolguard policy init' does", lost.Resource, lost.Old, lost.Target), hint}
 	}
 	return text, nil
 }
 
-// byHand is why what no policy can be asked about isn't granted.
-func (p *Policy) byHand(d *Denial) error {
+// manual is why what no policy can be asked about isn't granted.
+func (p *Policy) manual(d *Denial) error {
 	if d.Suggest != "" {
-		return &Refusal{"whether a policy allows it can't be tried: add it by hand", d.Suggest}
+		return &Rejection{"whether a policy allows it can't be tried: add it by hand", d.Suggest}
 	}
 	why := "no policy can allow it"
 	if d.Reason == string(policy.ArgsNotListed) {
@@ -176,21 +176,21 @@ func (p *Policy) byHand(d *Denial) error {
 	} else if w := d.Extra["why"]; w != "" {
 		why += ": " + w
 	}
-	return &Refusal{Why: why}
+	return &Rejection{Reason: why}
 }
 
-func refusal(a explain.Answer) error {
+func noSuggestion(a explain.Answer) error {
 	switch {
 	case a.Advice != "":
-		return &Refusal{Why: a.Advice}
+		return &Rejection{Reason: a.Advice}
 	case a.Note != "":
-		return &Refusal{Why: "no rule is suggested for it: " + a.Note}
+		return &Rejection{Reason: "no rule is suggested for it: " + a.Note}
 	}
-	return &Refusal{Why: fmt.Sprintf("no rule is suggested for it (%s)", a.Reason)}
+	return &Rejection{Reason: fmt.Sprintf("no rule is suggested for it (%s)", a.Reason)}
 }
 
-// appended is a text with a table behind it, after an empty line.
-func appended(text []byte, table string) []byte {
+// appendTable is a text with a table behind it, after an empty line.
+func appendTable(text []byte, table string) []byte {
 	out := bytes.TrimRight(slices.Clone(text), "\n")
 	if len(out) > 0 {
 		out = append(out, "\n\n"...)
@@ -198,8 +198,8 @@ func appended(text []byte, table string) []byte {
 	return append(out, strings.TrimSpace(table)+"\n"...)
 }
 
-// narrowed is something that the new policy doesn't allow any more; nil for nothing.
-func narrowed(before, after *policy.Compiled) *explain.Change {
+// firstNarrowed is something that the new policy doesn't allow any more; nil for nothing.
+func firstNarrowed(before, after *policy.Compiled) *explain.Change {
 	for _, c := range explain.Diff(before, after) {
 		if c.Narrowed {
 			return &c

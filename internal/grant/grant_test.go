@@ -57,7 +57,7 @@ func TestAdd(t *testing.T) {
 		denial       Denial
 		force        bool
 		added        string // TOML, at the end; with "=" in front it's the whole text
-		refused      string
+		rejected     string
 	}{
 		{"a file", files, fs("read", home+"/data/x"), false, "[[access.fs]]\npath = \"" + home + "/data/x\"\nread = true\n", ""},
 		{"several capabilities", files, fs("create+update", home+"/data/x"), false, "[[access.fs]]\npath = \"" + home + "/data/x\"\ncreate = true\nupdate = true\n", ""},
@@ -97,10 +97,10 @@ func TestAdd(t *testing.T) {
 				return policy.Compile(src, hostfs.Machine{})
 			}}
 			got, err := p.Add(&row.denial, row.force)
-			var refusal *Refusal
+			var refusal *Rejection
 			switch {
-			case row.refused != "":
-				if !errors.As(err, &refusal) || !strings.Contains(refusal.Why, row.refused) {
+			case row.rejected != "":
+				if !errors.As(err, &refusal) || !strings.Contains(refusal.Reason, row.rejected) {
 					t.Errorf("%v", err)
 				}
 				return

@@ -278,7 +278,7 @@ func (s *session) start(r *Reader, exe, action string, args []string) (w *Watch,
 		return w, err
 	}
 	cmd := exec.Command(exe, args...)
-	cmd.Env = append(os.Environ(), actionVar+"="+action, childtest.NoWait)
+	cmd.Env = append(os.Environ(), actionVar+"="+action, childtest.NoExitDelay)
 	cmd.Stderr = os.Stderr
 	if err := restrict(granted, allFS, allNet, allScopes); err != nil {
 		return w, err

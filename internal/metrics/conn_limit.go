@@ -7,58 +7,58 @@ import (
 	"sync"
 )
 
-// Few is a listener of which so many connections are open at a time: for one more, the oldest is closed. Who only holds them open keeps
+// LimitConns is a listener of which so many connections are open at a time: for one more, the oldest is closed. Who only holds them open keeps
 // nobody else waiting.
-func Few(l net.Listener, n int) net.Listener { return &few{Listener: l, most: n} }
+func LimitConns(l net.Listener, n int) net.Listener { return &connLimit{Listener: l, max: n} }
 
-type few struct {
+type connLimit struct {
 	net.Listener
-	most int
+	max int
 
 	mu   sync.Mutex
-	open []*leaving // the oldest first
+	open []*limitedConn // the oldest first
 }
 
 // Accept waits for the next one.
-func (f *few) Accept() (net.Conn, error) {
+func (f *connLimit) Accept() (net.Conn, error) {
 	c, err := f.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	l := &leaving{c, f}
+	l := &limitedConn{c, f}
 	f.mu.Lock()
 	f.open = append(f.open, l)
 	oldest := f.open[0]
-	over := len(f.open) > f.most
+	exceeded := len(f.open) > f.max
 	f.mu.Unlock()
-	if over {
+	if exceeded {
 		_ = oldest.Close()
 	}
 	return l, nil
 }
 
-// leaving is a connection that makes room when it's closed.
-type leaving struct {
+// limitedConn is a connection that makes room when it's closed.
+type limitedConn struct {
 	net.Conn
-	from *few
+	listener *connLimit
 }
 
 // Close closes it.
-func (l *leaving) Close() error {
-	l.from.mu.Lock()
-	l.from.open = slices.DeleteFunc(l.from.open, func(c *leaving) bool { return c == l })
-	l.from.mu.Unlock()
+func (l *limitedConn) Close() error {
+	l.listener.mu.Lock()
+	l.listener.open = slices.DeleteFunc(l.listener.open, func(c *limitedConn) bool { return c == l })
+	l.listener.mu.Unlock()
 	return l.Conn.Close()
 }
 
-// InTurn answers one request after the other, so that who asks doesn't hold up what is asked about. So many may wait: one more is told to ask
+// Serialize answers one request after the other, so that who asks doesn't hold up what is asked about. So many may wait: one more is told to ask
 // again, and one that has gone isn't answered.
-func InTurn(h http.Handler, n int) http.Handler {
-	places, turn := make(chan struct{}, n), make(chan struct{}, 1)
+func Serialize(h http.Handler, n int) http.Handler {
+	waiting, turn := make(chan struct{}, n), make(chan struct{}, 1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
+		case waiting <- struct{}{}:
+			defer func() { <-waiting }()
 		default:
 			http.Error(w, "too many ask at a time", http.StatusServiceUnavailable)
 			return

@@ -13,14 +13,14 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// TestFew: who holds connections open keeps nobody from being answered, and has no more than there may be.
-func TestFew(t *testing.T) {
+// TestLimitConns: who holds connections open keeps nobody from being answered, and has no more than there may be.
+func TestLimitConns(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	childtest.Must(t, err)
-	const most = 3
-	few := Few(l, most).(*few)
+	const max = 3
+	limited := LimitConns(l, max).(*connLimit)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") })}
-	go func() { _ = server.Serve(few) }()
+	go func() { _ = server.Serve(limited) }()
 	defer server.Close()
 	dial := func() net.Conn {
 		c, err := net.Dial("unix", l.Addr().String())
@@ -28,7 +28,7 @@ func TestFew(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
-	idle := make([]net.Conn, 2*most)
+	idle := make([]net.Conn, 2*max)
 	for i := range idle {
 		idle[i] = dial()
 	}
@@ -39,23 +39,23 @@ func TestFew(t *testing.T) {
 	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "well" {
 		t.Errorf("%q, %v", body, err)
 	}
-	for _, c := range idle[:len(idle)-most+1] { // the answered one is among those that are left
+	for _, c := range idle[:len(idle)-max+1] { // the answered one is among those that are left
 		if n, err := c.Read(make([]byte, 1)); err == nil {
 			t.Errorf("an old connection isn't closed: %d bytes", n)
 		}
 	}
-	few.mu.Lock()
-	defer few.mu.Unlock()
-	if len(few.open) > most {
-		t.Errorf("%d connections are open", len(few.open))
+	limited.mu.Lock()
+	defer limited.mu.Unlock()
+	if len(limited.open) > max {
+		t.Errorf("%d connections are open", len(limited.open))
 	}
 }
 
-// TestInTurn: one is answered at a time, few wait, and one that has gone isn't answered.
-func TestInTurn(t *testing.T) {
+// TestSerialize: one is answered at a time, few wait, and one that has gone isn't answered.
+func TestSerialize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answered, next := 0, make(chan struct{})
-		h := InTurn(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		h := Serialize(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			answered++
 			<-next
 		}), 3)

@@ -70,13 +70,13 @@ func NewHistogram(bounds ...float64) *Histogram {
 }
 
 // Observe counts one. What took less than no time, as a clock was set, took none.
-func (h *Histogram) Observe(much float64) {
-	much = max(0, much)
-	i, _ := slices.BinarySearch(h.bounds, much)
+func (h *Histogram) Observe(value float64) {
+	value = max(0, value)
+	i, _ := slices.BinarySearch(h.bounds, value)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts[i]++
-	h.sum += much
+	h.sum += value
 }
 
 // Page is what is read at a time.

@@ -55,9 +55,9 @@ func withLength(a netip.Addr) *net.IPNet {
 	return &n
 }
 
-// Others brings up the loopback device of this network namespace, which is to be the test's own, and has addresses lead here as if they
+// LocalAddresses brings up the loopback device of this network namespace, which is to be the test's own, and has addresses lead here as if they
 // were other machines'. For IPv4 all of their class's network does. What listens on all addresses is reached.
-func Others(addrs ...string) error {
+func LocalAddresses(addrs ...string) error {
 	errs := []error{Loopback()}
 	for _, text := range addrs {
 		n := withLength(netip.MustParseAddr(text))

@@ -31,8 +31,8 @@ func Accept(l net.Listener, serve func(net.Conn)) {
 	}
 }
 
-// Hello says what it's asked for. Who asks for WebSockets is told no more than that he gets them.
-func Hello(w http.ResponseWriter, r *http.Request) {
+// Greet says what it's asked for. Who asks for WebSockets is told no more than that he gets them.
+func Greet(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Upgrade") == "websocket" {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "websocket")
@@ -48,7 +48,7 @@ func Hello(w http.ResponseWriter, r *http.Request) {
 
 // ServeWeb answers HTTP by Hello until l is closed; with an authority it does so under TLS, as whatever server is asked for.
 func ServeWeb(l net.Listener, ca *Authority) {
-	s := http.Server{Handler: http.HandlerFunc(Hello), ErrorLog: log.New(io.Discard, "", 0)}
+	s := http.Server{Handler: http.HandlerFunc(Greet), ErrorLog: log.New(io.Discard, "", 0)}
 	if ca == nil {
 		_ = s.Serve(l) // it ends with an error whatever happens
 		return

@@ -12,8 +12,8 @@ import (
 )
 
 func init() {
-	deeds["x32"] = deed{do: call(0x40000000 | unix.SYS_GETPID), bare: unix.ENOSYS}
-	deeds["int 0x80"] = deed{do: int80}
+	operationTests["x32"] = operationTest{do: call(0x40000000 | unix.SYS_GETPID), bare: unix.ENOSYS}
+	operationTests["int 0x80"] = operationTest{do: int80}
 }
 
 // int80 asks for the pid through the 32-bit entry: mov eax, 20 (getpid); int 0x80; ret.
@@ -32,8 +32,8 @@ func int80() (syscall.Errno, uintptr) {
 // TestForeignABIKilled holds that calls in another ABI end the process at once, whatever they ask for.
 func TestForeignABIKilled(t *testing.T) {
 	for _, what := range []string{"x32", "int 0x80"} {
-		bare := perform(t, what, true, os.Getuid())
-		if bare.Errno != deeds[what].bare {
+		bare := runChild(t, what, true, os.Getuid())
+		if bare.Errno != operationTests[what].bare {
 			t.Errorf("%s bare: %v: no control", what, bare.Errno)
 		}
 		if what == "int 0x80" && bare.Value == 0 {

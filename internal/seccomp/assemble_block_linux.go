@@ -25,7 +25,7 @@ func ret(action uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 }
 
-func refuse32(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
+func retErrno(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 
 // block is the part of a program that decides on one call by its arguments. It's entered with anything in the
 // accumulator, loads every word before it looks at it, and every way through it ends in a return.
@@ -49,8 +49,8 @@ func decideArguments(prog []unix.SockFilter, when []all, errno unix.Errno) ([]un
 				return nil, err
 			}
 		}
-		b.prog = append(b.prog, ret(refuse32(errno)))
-		if err := b.land(); err != nil {
+		b.prog = append(b.prog, ret(retErrno(errno)))
+		if err := b.patchExits(); err != nil {
 			return nil, err
 		}
 	}
@@ -67,34 +67,34 @@ func (b *block) condition(c condition) error {
 	lowValue, highValue := uint32(c.value), uint32(c.value>>32)
 	switch c.op {
 	case lowEqual:
-		b.must(low, unix.BPF_JEQ, lowValue)
+		b.require(low, unix.BPF_JEQ, lowValue)
 	case equal:
-		b.must(high, unix.BPF_JEQ, highValue)
-		b.must(low, unix.BPF_JEQ, lowValue)
+		b.require(high, unix.BPF_JEQ, highValue)
+		b.require(low, unix.BPF_JEQ, lowValue)
 	case notEqual:
 		b.prog = append(b.prog, load32(high), jump(unix.BPF_JEQ, highValue))
 		b.prog[len(b.prog)-1].Jf = 2 // they differ: over the low word
-		b.mustNot(low, unix.BPF_JEQ, lowValue)
+		b.reject(low, unix.BPF_JEQ, lowValue)
 	case someBit:
 		if highValue != 0 {
 			b.prog = append(b.prog, load32(high), jump(unix.BPF_JSET, highValue))
 			b.prog[len(b.prog)-1].Jt = 2 // one is set: over the low word
 		}
-		b.must(low, unix.BPF_JSET, lowValue)
+		b.require(low, unix.BPF_JSET, lowValue)
 	case noneSet:
 		if highValue != 0 {
-			b.mustNot(high, unix.BPF_JSET, highValue)
+			b.reject(high, unix.BPF_JSET, highValue)
 		}
-		b.mustNot(low, unix.BPF_JSET, lowValue)
+		b.reject(low, unix.BPF_JSET, lowValue)
 	default:
 		return fmt.Errorf("a condition with the unknown operation %d", c.op)
 	}
 	return nil
 }
 
-func (b *block) must(word uint32, test uint16, k uint32) { b.check(word, test, k, false) }
+func (b *block) require(word uint32, test uint16, k uint32) { b.check(word, test, k, false) }
 
-func (b *block) mustNot(word uint32, test uint16, k uint32) { b.check(word, test, k, true) }
+func (b *block) reject(word uint32, test uint16, k uint32) { b.check(word, test, k, true) }
 
 // check loads a word and leaves when the test of it comes to what onTrue says.
 func (b *block) check(word uint32, test uint16, k uint32, onTrue bool) {
@@ -102,8 +102,8 @@ func (b *block) check(word uint32, test uint16, k uint32, onTrue bool) {
 	b.exits = append(b.exits, exit{len(b.prog) - 1, onTrue})
 }
 
-// land lets the exits lead to what comes next.
-func (b *block) land() error {
+// patchExits lets the exits lead to what comes next.
+func (b *block) patchExits() error {
 	for _, e := range b.exits {
 		distance := len(b.prog) - e.at - 1
 		if distance > 255 {

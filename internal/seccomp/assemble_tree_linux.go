@@ -9,7 +9,7 @@ import (
 // leaf is the answer to a number: an action of the kernel's, or what a call's arguments decide.
 type leaf struct {
 	action uint32
-	rule   *refusal // nil: the action it is
+	rule   *denial // nil: the action it is
 }
 
 var allowed = leaf{action: unix.SECCOMP_RET_ALLOW}
@@ -26,16 +26,16 @@ func spans(known *table, rest []span) []span {
 	s := make([]span, 1, 96)
 	s[0].leaf = known[0]
 	for nr, l := range known {
-		s = put(s, uint32(nr), l)
+		s = appendSpan(s, uint32(nr), l)
 	}
 	for _, r := range rest {
-		s = put(s, r.from, r.leaf)
+		s = appendSpan(s, r.from, r.leaf)
 	}
 	return s
 }
 
-// put begins a span, if its answer is another than the one before has.
-func put(s []span, from uint32, l leaf) []span {
+// appendSpan begins a span, if its answer is another than the one before has.
+func appendSpan(s []span, from uint32, l leaf) []span {
 	switch last := &s[len(s)-1]; {
 	case last.leaf == l:
 	case last.from == from:
@@ -46,10 +46,10 @@ func put(s []span, from uint32, l leaf) []span {
 	return s
 }
 
-// beyond is what the first filter answers to numbers beyond the tables: ENOSYS but for those in pass. Those with the
+// beyondTable is what the first filter answers to numbers beyond the tables: ENOSYS but for those in pass. Those with the
 // x32 bit are killed; -1, which is how a tracer skips a call, has it but is no call of any ABI.
-func beyond(pass []int) []span {
-	unknown := leaf{action: refuse32(unix.ENOSYS)}
+func beyondTable(pass []int) []span {
+	unknown := leaf{action: retErrno(unix.ENOSYS)}
 	kill := leaf{action: unix.SECCOMP_RET_KILL_PROCESS}
 	s := []span{{newest + 1, unknown}}
 	for _, nr := range pass {
@@ -60,14 +60,14 @@ func beyond(pass []int) []span {
 
 // assembler makes one program.
 type assembler struct {
-	prog    []unix.SockFilter
-	waiting []toBlock
+	prog  []unix.SockFilter
+	jumps []blockJump
 }
 
-// toBlock is a leaf of the search that jumps to a block, once it's known where that is.
-type toBlock struct {
+// blockJump is a leaf of the search that jumps to a block, once it's known where that is.
+type blockJump struct {
 	at   int
-	rule *refusal
+	rule *denial
 }
 
 // assemble makes a program that answers a foreign architecture with an action and decides the other calls by spans. The
@@ -75,10 +75,10 @@ type toBlock struct {
 func assemble(arch, foreign uint32, s []span) ([]unix.SockFilter, error) {
 	native := jump(unix.BPF_JEQ, arch)
 	native.Jt = 1
-	a := assembler{prog: make([]unix.SockFilter, 0, 4*len(s)+64), waiting: make([]toBlock, 0, 16)}
+	a := assembler{prog: make([]unix.SockFilter, 0, 4*len(s)+64), jumps: make([]blockJump, 0, 16)}
 	a.prog = append(a.prog, load32(offArch), native, ret(foreign), load32(offNumber))
 	a.search(s)
-	for _, w := range a.waiting {
+	for _, w := range a.jumps {
 		a.prog[w.at].K = uint32(len(a.prog) - w.at - 1)
 		var err error
 		if a.prog, err = decideArguments(a.prog, w.rule.when, w.rule.errno); err != nil {
@@ -116,6 +116,6 @@ func (a *assembler) leaf(l leaf) {
 		a.prog = append(a.prog, ret(l.action))
 		return
 	}
-	a.waiting = append(a.waiting, toBlock{len(a.prog), l.rule})
+	a.jumps = append(a.jumps, blockJump{len(a.prog), l.rule})
 	a.prog = append(a.prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JA})
 }

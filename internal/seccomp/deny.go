@@ -46,11 +46,11 @@ var always = []group{
 // rings is io_uring. What is done by it no filter sees: a policy can allow it only where the kernel's programs decide what filters would.
 var rings = []string{"io_uring_setup", "io_uring_enter", "io_uring_register"}
 
-// Unseen is why they stay refused elsewhere.
-const Unseen = "io_uring stays refused although the policy allows it: what is done by it no filter of system calls sees"
+// RingsDenied is why they stay refused elsewhere.
+const RingsDenied = "io_uring stays refused although the policy allows it: what is done by it no filter of system calls sees"
 
-// unseen is refused where the backend doesn't see what is done with a file's attributes.
-var unseen = []group{
+// hiddenAttributes is refused where the backend doesn't see what is done with a file's attributes.
+var hiddenAttributes = []group{
 	// An access control list gives a setgid file that its group may not execute, and whose content therefore may be written,
 	// the right to be executed, and leaves it setgid (posix_acl_update_mode). Its name is in memory. The errno is that of a file system
 	// without attributes, upon which programs that copy do without.
@@ -71,8 +71,8 @@ var strict = []group{
 	}},
 }
 
-// fixed can't be named in a policy's syscalls.allow; why says so, or what to use instead.
-var fixed = [...]struct{ name, why string }{
+// notAllowable can't be named in a policy's syscalls.allow; why says so, or what to use instead.
+var notAllowable = [...]struct{ name, why string }{
 	{"clone", "use namespaces = true for new namespaces"},
 	{"clone3", "its flags can't be seen by a filter; programs fall back to clone"},
 	{"unshare", "use namespaces = true for new namespaces"},
@@ -112,11 +112,11 @@ var fixed = [...]struct{ name, why string }{
 	{"pivot_root", noMounts},
 }
 
-// whyFixed is why a policy can't allow a call by name, "" when it can.
-func whyFixed(name string) string {
-	for i := range fixed {
-		if fixed[i].name == name {
-			return fixed[i].why
+// whyNotAllowable is why a policy can't allow a call by name, "" when it can.
+func whyNotAllowable(name string) string {
+	for i := range notAllowable {
+		if notAllowable[i].name == name {
+			return notAllowable[i].why
 		}
 	}
 	return ""

@@ -11,25 +11,25 @@ import (
 // Explain says what a system call that the filters refused belongs to. archID and nr are as the audit record gives
 // them; args may be nil, which is all that a seccomp record tells, and then the answer for a call with conditions is
 // general. ok is false for a call that these filters don't refuse.
-func Explain(c *policy.Compiled, o Others, archID uint32, nr int, args *[6]uint64) (cause Cause, ok bool) {
+func Explain(c *policy.Compiled, o Backend, archID uint32, nr int, args *[6]uint64) (cause Cause, ok bool) {
 	m, err := native()
 	if err != nil {
 		return Cause{}, false
 	}
 	if archID != m.auditArch() {
-		return killed(fmt.Sprintf("always on: no foreign architecture (%#x)", archID)), true
+		return killCause(fmt.Sprintf("always on: no foreign architecture (%#x)", archID)), true
 	}
 	if nr > newest && nr&x32Bit != 0 {
-		return killed("always on: no x32 system calls"), true
+		return killCause("always on: no x32 system calls"), true
 	}
 	name := Name(archID, nr)
-	rules, err := refusals(c, o)
+	rules, err := denials(c, o)
 	if err != nil {
 		return Cause{}, false
 	}
 	for _, r := range rules {
 		if r.name == name && name != "" && r.matches(args) {
-			return r.explain(factsOf(c, o), args), true
+			return r.explain(requirementsOf(c, o), args), true
 		}
 	}
 	if nr > newest || nr < 0 {
@@ -41,11 +41,11 @@ func Explain(c *policy.Compiled, o Others, archID uint32, nr int, args *[6]uint6
 	return Cause{}, false
 }
 
-func killed(text string) Cause {
+func killCause(text string) Cause {
 	return Cause{ID: "seccomp.abi", Text: text, Errno: "SIGSYS", Resource: "syscall", Reason: policy.SyscallDenied}
 }
 
-func (r refusal) matches(args *[6]uint64) bool {
+func (r denial) matches(args *[6]uint64) bool {
 	if r.when == nil || args == nil {
 		return true
 	}
@@ -57,7 +57,7 @@ func (r refusal) matches(args *[6]uint64) bool {
 	return false
 }
 
-func (r refusal) explain(f facts, args *[6]uint64) Cause {
+func (r denial) explain(f requirements, args *[6]uint64) Cause {
 	c := *r.Cause
 	if args != nil && r.name == "socket" {
 		c = f.explainSocket(args)

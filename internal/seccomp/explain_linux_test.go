@@ -60,7 +60,7 @@ func TestExplain(t *testing.T) {
 		{"foreign", closed, unix.AUDIT_ARCH_I386, 20, nil, Cause{ID: "seccomp.abi", Errno: "SIGSYS", Resource: "syscall"}},
 		{"x32", closed, arch, 0x40000000 | 39, nil, Cause{ID: "seccomp.abi", Errno: "SIGSYS", Resource: "syscall"}},
 	} {
-		got, ok := Explain(c.c, Others{ABI: 7}, c.arch, c.nr, c.args)
+		got, ok := Explain(c.c, Backend{ABI: 7}, c.arch, c.nr, c.args)
 		if ok != (c.want != Cause{}) || ok && got.Text == "" || !strings.Contains(got.Text, c.want.Text) {
 			t.Errorf("%s: %v, %+v", c.what, ok, got)
 		}
@@ -86,12 +86,12 @@ func TestExplainListen(t *testing.T) {
 		t.Skip(err)
 	}
 	nr, _ := m.number("listen")
-	got, ok := Explain(compile(t, with(policy.SourceLayer{}, tcp)), Others{ABI: 7, Net: true}, m.auditArch(), nr, nil)
+	got, ok := Explain(compile(t, with(policy.SourceLayer{}, tcp)), Backend{ABI: 7, Net: true}, m.auditArch(), nr, nil)
 	own := policy.NetRule{Host: "localhost", Listen: true, Allow: true}
 	if want := "[[access.net]]\nhost = \"localhost\"\nlisten = true\nallow = true\n"; !ok || got.Suggest != want {
 		t.Errorf("%v, %+v", ok, got)
 	}
-	if _, refused := Explain(compile(t, with(policy.SourceLayer{}, tcp, own)), Others{ABI: 7, Net: true}, m.auditArch(), nr, nil); refused {
+	if _, refused := Explain(compile(t, with(policy.SourceLayer{}, tcp, own)), Backend{ABI: 7, Net: true}, m.auditArch(), nr, nil); refused {
 		t.Error("what is suggested doesn't allow it")
 	}
 }

@@ -16,11 +16,11 @@ type Filter struct {
 	Silent  bool // what it refuses leaves no record
 }
 
-// Whole is for a backend that sees all that Landlock doesn't, in place of an ABI.
-const Whole = 100
+// FullMediation is for a backend that sees all that Landlock doesn't, in place of an ABI.
+const FullMediation = 100
 
-// Others are those who hold the session beside the filters, and leave the rest to them.
-type Others struct {
+// Backend are those who hold the session beside the filters, and leave the rest to them.
+type Backend struct {
 	ABI    int  // of the kernel's Landlock, or Whole
 	Net    bool // another mechanism decides about each address and port
 	Sealed bool // memory files can't be executed where nobody asks for it
@@ -28,7 +28,7 @@ type Others struct {
 
 // Filters makes the programs that hold a session to c, in the order in which they are to be stacked. A policy that Validate refuses
 // is an error.
-func Filters(c *policy.Compiled, o Others) ([]Filter, error) {
+func Filters(c *policy.Compiled, o Backend) ([]Filter, error) {
 	if err := Validate(c); err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func Filters(c *policy.Compiled, o Others) ([]Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := refusals(c, o)
+	rules, err := denials(c, o)
 	if err != nil {
 		return nil, err
 	}
@@ -47,11 +47,11 @@ func Filters(c *policy.Compiled, o Others) ([]Filter, error) {
 			known[nr] = rules[i].leaf()
 		}
 	}
-	loud, err := assemble(m.auditArch(), unix.SECCOMP_RET_KILL_PROCESS, spans(&known, beyond(newerAllowed(c))))
+	loud, err := assemble(m.auditArch(), unix.SECCOMP_RET_KILL_PROCESS, spans(&known, beyondTable(newerAllowed(c))))
 	if err != nil {
 		return nil, err
 	}
-	silent, err := routine(m, rules, &known)
+	silent, err := unloggedFilter(m, rules, &known)
 	if err != nil {
 		return nil, err
 	}
@@ -79,9 +79,9 @@ func native() (machine, error) {
 }
 
 // leaf is what a filter answers to the refused call.
-func (r *refusal) leaf() leaf {
+func (r *denial) leaf() leaf {
 	if r.when == nil {
-		return leaf{action: refuse32(r.errno)}
+		return leaf{action: retErrno(r.errno)}
 	}
 	return leaf{rule: r}
 }
@@ -91,11 +91,11 @@ func (r *refusal) leaf() leaf {
 func newerAllowed(c *policy.Compiled) []int {
 	var out []int
 	for _, n := range newer {
-		ok, spoke := n.harmless, false
+		ok, declared := n.harmless, false
 		for _, l := range c.Layers {
 			if slices.Contains(l.Syscalls.Deny, n.name) {
-				ok, spoke = false, true
-			} else if !spoke && slices.Contains(l.Syscalls.Allow, n.name) {
+				ok, declared = false, true
+			} else if !declared && slices.Contains(l.Syscalls.Allow, n.name) {
 				ok = true
 			}
 		}

@@ -34,7 +34,7 @@ var (
 type modelCase struct {
 	name string
 	c    *policy.Compiled
-	said
+	expectation
 }
 
 func modelCases(t *testing.T) []modelCase {
@@ -54,82 +54,82 @@ func modelCases(t *testing.T) []modelCase {
 	host := withAuthority(policy.Host, syscalls(policy.SourceLayer{}, policy.Syscalls{Profile: "default", Deny: []string{"kcmp"}}))
 	session := withAuthority(policy.Session, syscalls(policy.SourceLayer{}, policy.Syscalls{Allow: []string{"io_uring_setup", "kcmp"}}))
 	return []modelCase{
-		{"nothing declared", compile(t, policy.SourceLayer{}), said{abi: 7, net: "open"}},
-		{"nothing declared, old kernel", compile(t, policy.SourceLayer{}), said{abi: 1, net: "open"}},
-		{"files and no net", compile(t, fsNet), said{abi: 7, fs: true, exec: true, net: "nothing"}},
-		{"files and no net, abi 9", compile(t, fsNet), said{abi: 9, fs: true, exec: true, net: "nothing"}},
-		{"files and no net, all seen", compile(t, fsNet), said{abi: Whole, fs: true, exec: true, net: "nothing"}},
-		{"files and no net, abi 2", compile(t, fsNet), said{abi: 2, fs: true, exec: true, net: "nothing"}},
-		{"no net, abi 5", compile(t, denies(policy.Net)), said{abi: 5, net: "nothing"}},
-		{"no net, abi 6", compile(t, denies(policy.Net)), said{abi: 6, net: "nothing"}},
-		{"everything may be executed", executing("/"), said{abi: 7, fs: true, net: "open"}},
-		{"everything and a folder may be executed", executing("/", "/ws"), said{abi: 7, fs: true, net: "open"}},
-		{"a folder may be written and executed", executing("/ws"), said{abi: 7, fs: true, net: "open"}},
-		{"a folder may be executed", compile(t, policy.SourceLayer{FS: []policy.FSRule{{Path: "/ws", Caps: policy.Execute | policy.Read}}}), said{abi: 7, fs: true, exec: true, net: "open"}},
+		{"nothing declared", compile(t, policy.SourceLayer{}), expectation{abi: 7, net: "open"}},
+		{"nothing declared, old kernel", compile(t, policy.SourceLayer{}), expectation{abi: 1, net: "open"}},
+		{"files and no net", compile(t, fsNet), expectation{abi: 7, fs: true, exec: true, net: "nothing"}},
+		{"files and no net, abi 9", compile(t, fsNet), expectation{abi: 9, fs: true, exec: true, net: "nothing"}},
+		{"files and no net, all seen", compile(t, fsNet), expectation{abi: FullMediation, fs: true, exec: true, net: "nothing"}},
+		{"files and no net, abi 2", compile(t, fsNet), expectation{abi: 2, fs: true, exec: true, net: "nothing"}},
+		{"no net, abi 5", compile(t, denies(policy.Net)), expectation{abi: 5, net: "nothing"}},
+		{"no net, abi 6", compile(t, denies(policy.Net)), expectation{abi: 6, net: "nothing"}},
+		{"everything may be executed", executing("/"), expectation{abi: 7, fs: true, net: "open"}},
+		{"everything and a folder may be executed", executing("/", "/ws"), expectation{abi: 7, fs: true, net: "open"}},
+		{"a folder may be written and executed", executing("/ws"), expectation{abi: 7, fs: true, net: "open"}},
+		{"a folder may be executed", compile(t, policy.SourceLayer{FS: []policy.FSRule{{Path: "/ws", Caps: policy.Execute | policy.Read}}}), expectation{abi: 7, fs: true, exec: true, net: "open"}},
 		{"a folder may be written, and nothing executed in it", compile(t, policy.SourceLayer{FS: []policy.FSRule{
 			{Path: "/ws", Caps: all}, {Path: "/ws", Caps: all &^ policy.Execute},
-		}}), said{abi: 7, fs: true, exec: true, net: "open"}},
+		}}), expectation{abi: 7, fs: true, exec: true, net: "open"}},
 		{"a folder that another authority may not execute", compileLayers(t, withAuthority(policy.Host, policy.SourceLayer{FS: []policy.FSRule{
 			{Path: "/", Caps: all &^ policy.Execute},
-		}}), withAuthority(policy.Session, policy.SourceLayer{FS: []policy.FSRule{{Path: "/ws", Caps: all}}})), said{abi: 7, fs: true, exec: true, net: "open"}},
+		}}), withAuthority(policy.Session, policy.SourceLayer{FS: []policy.FSRule{{Path: "/ws", Caps: all}}})), expectation{abi: 7, fs: true, exec: true, net: "open"}},
 		{"a folder may be written and executed by some commands", compile(t, policy.SourceLayer{
 			FS: []policy.FSRule{{Path: "/ws", Caps: all}}, Defaults: [policy.NumResources]policy.Stance{policy.Commands: policy.Deny},
-		}), said{abi: 7, fs: true, exec: true, net: "open"}},
-		{"files and no net, memory sealed", compile(t, fsNet), said{abi: 7, fs: true, exec: true, sealed: true, net: "nothing"}},
-		{"some names may be executed", executing("/**/x"), said{abi: 7, fs: true, exec: true, net: "open"}},
-		{"some commands", compile(t, denies(policy.Commands)), said{abi: 7, exec: true, net: "open"}},
+		}), expectation{abi: 7, fs: true, exec: true, net: "open"}},
+		{"files and no net, memory sealed", compile(t, fsNet), expectation{abi: 7, fs: true, exec: true, sealed: true, net: "nothing"}},
+		{"some names may be executed", executing("/**/x"), expectation{abi: 7, fs: true, exec: true, net: "open"}},
+		{"some commands", compile(t, denies(policy.Commands)), expectation{abi: 7, exec: true, net: "open"}},
 		{"default allow", compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{
 			policy.FS: policy.Allow, policy.Net: policy.Allow, policy.Commands: policy.Allow,
-		}}), said{abi: 7, net: "open"}},
-		{"tcp", compile(t, with(policy.SourceLayer{}, tcp)), said{abi: 7, net: "t"}},
-		{"udp", compile(t, with(policy.SourceLayer{}, udp)), said{abi: 7, net: "u"}},
-		{"tcp and udp", compile(t, with(policy.SourceLayer{}, tcp, udp)), said{abi: 7, net: "tu"}},
-		{"listening", compile(t, with(policy.SourceLayer{}, server)), said{abi: 7, net: "tl"}},
-		{"listening, ports held", compile(t, with(policy.SourceLayer{}, server)), said{abi: 7, held: true, net: "tul"}},
-		{"tcp, ports held", compile(t, with(policy.SourceLayer{}, tcp)), said{abi: 7, held: true, net: "tu"}},
-		{"no net, ports held", compile(t, denies(policy.Net)), said{abi: 7, held: true, net: "nothing"}},
-		{"a refusal alone", compile(t, with(policy.SourceLayer{}, refuse)), said{abi: 7, net: "nothing"}},
+		}}), expectation{abi: 7, net: "open"}},
+		{"tcp", compile(t, with(policy.SourceLayer{}, tcp)), expectation{abi: 7, net: "t"}},
+		{"udp", compile(t, with(policy.SourceLayer{}, udp)), expectation{abi: 7, net: "u"}},
+		{"tcp and udp", compile(t, with(policy.SourceLayer{}, tcp, udp)), expectation{abi: 7, net: "tu"}},
+		{"listening", compile(t, with(policy.SourceLayer{}, server)), expectation{abi: 7, net: "tl"}},
+		{"listening, ports held", compile(t, with(policy.SourceLayer{}, server)), expectation{abi: 7, held: true, net: "tul"}},
+		{"tcp, ports held", compile(t, with(policy.SourceLayer{}, tcp)), expectation{abi: 7, held: true, net: "tu"}},
+		{"no net, ports held", compile(t, denies(policy.Net)), expectation{abi: 7, held: true, net: "nothing"}},
+		{"a refusal alone", compile(t, with(policy.SourceLayer{}, refuse)), expectation{abi: 7, net: "nothing"}},
 		{"two authorities", compileLayers(t, withAuthority(policy.Host, with(policy.SourceLayer{}, tcp, udp)),
-			withAuthority(policy.Session, with(policy.SourceLayer{}, server))), said{abi: 7, net: "t"}},
-		{"namespaces", compile(t, namespacesTrue(fsNet)), said{abi: 7, fs: true, exec: true, namespaces: true, net: "nothing"}},
+			withAuthority(policy.Session, with(policy.SourceLayer{}, server))), expectation{abi: 7, net: "t"}},
+		{"namespaces", compile(t, namespacesTrue(fsNet)), expectation{abi: 7, fs: true, exec: true, namespaces: true, net: "nothing"}},
 		{"namespaces for the session alone", compileLayers(t, withAuthority(policy.Host, fsNet),
-			withAuthority(policy.Session, namespacesTrue(fsNet))), said{abi: 7, fs: true, exec: true, net: "nothing"}},
+			withAuthority(policy.Session, namespacesTrue(fsNet))), expectation{abi: 7, fs: true, exec: true, net: "nothing"}},
 		{
 			"strict", compile(t, syscalls(fsNet, policy.Syscalls{Profile: "strict"})),
-			said{abi: 7, fs: true, exec: true, strict: true, net: "nothing"},
+			expectation{abi: 7, fs: true, exec: true, strict: true, net: "nothing"},
 		},
 		{
 			"strict alone", compile(t, syscalls(policy.SourceLayer{}, policy.Syscalls{Profile: "strict"})),
-			said{abi: 7, strict: true, net: "open"},
+			expectation{abi: 7, strict: true, net: "open"},
 		},
 		{
 			"names", compile(t, syscalls(policy.SourceLayer{}, policy.Syscalls{
 				Allow: []string{"io_uring_setup", "bpf", "file_setattr"}, Deny: []string{"getpid", "ioctl", "file_getattr"},
 			})),
-			said{
+			expectation{
 				abi: 7, net: "open", allow: []uint32{unix.SYS_BPF},
 				deny: []uint32{unix.SYS_GETPID, unix.SYS_IOCTL}, file_setattr: true, noRings: true,
 			},
 		},
 		{
-			"io_uring, all seen", compile(t, syscalls(fsNet, policy.Syscalls{Allow: rings})), said{
-				abi: Whole, fs: true, exec: true, net: "nothing",
+			"io_uring, all seen", compile(t, syscalls(fsNet, policy.Syscalls{Allow: rings})), expectation{
+				abi: FullMediation, fs: true, exec: true, net: "nothing",
 				allow: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER},
 			},
 		},
 		{
-			"io_uring, ports held", compile(t, syscalls(with(policy.SourceLayer{}, tcp), policy.Syscalls{Allow: rings})), said{
-				abi: Whole, held: true, net: "tu", allow: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER},
+			"io_uring, ports held", compile(t, syscalls(with(policy.SourceLayer{}, tcp), policy.Syscalls{Allow: rings})), expectation{
+				abi: FullMediation, held: true, net: "tu", allow: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER},
 			},
 		},
-		{"io_uring, ports alone", compile(t, syscalls(with(policy.SourceLayer{}, tcp), policy.Syscalls{Allow: rings})), said{abi: Whole, net: "t", noRings: true}},
+		{"io_uring, ports alone", compile(t, syscalls(with(policy.SourceLayer{}, tcp), policy.Syscalls{Allow: rings})), expectation{abi: FullMediation, net: "t", noRings: true}},
 		{
 			"every other call", compile(t, syscalls(policy.SourceLayer{}, policy.Syscalls{Deny: everyOther()})),
-			said{abi: 7, net: "open", deny: everyOtherNumber()},
+			expectation{abi: 7, net: "open", deny: everyOtherNumber()},
 		},
-		{"two authorities' names", compileLayers(t, host, session), said{abi: 7, net: "open", deny: []uint32{unix.SYS_KCMP}}},
+		{"two authorities' names", compileLayers(t, host, session), expectation{abi: 7, net: "open", deny: []uint32{unix.SYS_KCMP}}},
 		{"names beside an authority without", compileLayers(t, withAuthority(policy.Host, fsNet), withAuthority(policy.Session,
-			syscalls(fsNet, policy.Syscalls{Allow: []string{"bpf"}}))), said{abi: 7, fs: true, exec: true, net: "nothing", allow: []uint32{unix.SYS_BPF}}},
+			syscalls(fsNet, policy.Syscalls{Allow: []string{"bpf"}}))), expectation{abi: 7, fs: true, exec: true, net: "nothing", allow: []uint32{unix.SYS_BPF}}},
 	}
 }
 
@@ -159,15 +159,15 @@ func TestFiltersAreTheModel(t *testing.T) {
 			if mc.name != "names" {
 				mc.file_get = true
 			}
-			o := Others{ABI: mc.abi, Net: mc.held, Sealed: mc.sealed}
+			o := Backend{ABI: mc.abi, Net: mc.held, Sealed: mc.sealed}
 			filters, err := Filters(mc.c, o)
 			must(t, err)
-			rules, err := refusals(mc.c, o)
+			rules, err := denials(mc.c, o)
 			must(t, err)
-			if RefusesRings(mc.c, o) != mc.noRings {
+			if DeniesRings(mc.c, o) != mc.noRings {
 				t.Errorf("that io_uring stays refused is told: %v", !mc.noRings)
 			}
-			checkModel(t, filters, byLibrary(t, rules), mc.said, seen)
+			checkModel(t, filters, byLibrary(t, rules), mc.expectation, seen)
 		})
 	}
 	for _, a := range []answer{0, killed_, unix.EPERM, unix.EACCES, unix.ENOSYS} {
@@ -177,7 +177,7 @@ func TestFiltersAreTheModel(t *testing.T) {
 	}
 }
 
-func checkModel(t *testing.T, filters, library []Filter, s said, seen map[answer]int) {
+func checkModel(t *testing.T, filters, library []Filter, s expectation, seen map[answer]int) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	check := func(d data) {
 		got, want := verdict(filters, &d), s.model(d.arch, d.nr, d.args)
@@ -189,7 +189,7 @@ func checkModel(t *testing.T, filters, library []Filter, s said, seen map[answer
 		if says := verdict(library, &d); d.arch == nativeArch && d.nr <= newest && got != says {
 			t.Fatalf("%s (%d) args %#x: the filters say %#x, the library %#x", Name(d.arch, int(d.nr)), d.nr, d.args, got, says)
 		}
-		if silent := run(filters[1].Program, &d) != unix.SECCOMP_RET_ALLOW; silent != (want > 0 && want < killed_ && s.routine(d.nr, d.args)) {
+		if silent := run(filters[1].Program, &d) != unix.SECCOMP_RET_ALLOW; silent != (want > 0 && want < killed_ && s.unlogged(d.nr, d.args)) {
 			t.Fatalf("%s args %#x: refused without a record: %v", Name(d.arch, int(d.nr)), d.args, silent)
 		}
 	}
@@ -290,7 +290,7 @@ var meaningful = []uint64{
 // word of the call, numbers are only compared before an argument was loaded, and every way ends in a return.
 func TestEveryComparisonKnowsItsWord(t *testing.T) {
 	for _, mc := range modelCases(t) {
-		filters, err := Filters(mc.c, Others{ABI: mc.abi, Net: mc.held, Sealed: mc.sealed})
+		filters, err := Filters(mc.c, Backend{ABI: mc.abi, Net: mc.held, Sealed: mc.sealed})
 		must(t, err)
 		blocks := 0
 		for i, f := range filters {

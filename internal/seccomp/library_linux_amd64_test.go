@@ -13,7 +13,7 @@ import (
 // byLibrary has go-seccomp-bpf assemble the rules: those without conditions in one filter, each of the others in
 // a filter of its own. More than one in a filter isn't safe: the library doesn't load the number again after it has
 // looked at arguments.
-func byLibrary(t *testing.T, rules []refusal) (filters []Filter) {
+func byLibrary(t *testing.T, rules []denial) (filters []Filter) {
 	t.Helper()
 	var plain []lib.SyscallGroup
 	for _, r := range rules {
@@ -78,18 +78,18 @@ func TestConditionsAreTheLibrarys(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	seen := map[bool]int{}
 	for range 3000 {
-		r := refusal{name: "ioctl", errno: unix.EPERM, when: randomSets(rnd)}
+		r := denial{name: "ioctl", errno: unix.EPERM, when: randomSets(rnd)}
 		var known table
 		known.clear()
 		known[unix.SYS_IOCTL] = r.leaf()
-		prog, err := assemble(nativeArch, unix.SECCOMP_RET_KILL_PROCESS, spans(&known, beyond(nil)))
+		prog, err := assemble(nativeArch, unix.SECCOMP_RET_KILL_PROCESS, spans(&known, beyondTable(nil)))
 		must(t, err)
 		if _, err := follow(prog); err != nil {
 			t.Fatalf("%+v: %v", r.when, err)
 		}
-		filters, library := []Filter{{Program: prog}}, byLibrary(t, []refusal{r, {name: "reboot", errno: unix.EPERM}})
+		filters, library := []Filter{{Program: prog}}, byLibrary(t, []denial{r, {name: "reboot", errno: unix.EPERM}})
 		for range 40 {
-			d := data{nr: unix.SYS_IOCTL, arch: nativeArch, args: near(rnd, r.when)}
+			d := data{nr: unix.SYS_IOCTL, arch: nativeArch, args: nearArguments(rnd, r.when)}
 			got, want := verdict(filters, &d), verdict(library, &d)
 			if refused := r.matches(&d.args); got != want || refused != (got != unix.SECCOMP_RET_ALLOW) {
 				t.Fatalf("%+v, args %#x: %#x, the library says %#x, holds %v", r.when, d.args, got, want, refused)
@@ -125,8 +125,8 @@ func randomSets(rnd *rand.Rand) (sets []all) {
 	return sets
 }
 
-// near are arguments that meet one of the sets, or nearly.
-func near(rnd *rand.Rand, sets []all) [6]uint64 {
+// nearArguments are arguments that meet one of the sets, or nearly.
+func nearArguments(rnd *rand.Rand, sets []all) [6]uint64 {
 	args := arguments(rnd)
 	set := slices.Clone(sets[rnd.IntN(len(sets))])
 	for _, c := range set {

@@ -14,8 +14,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// deed is one thing to try: what it is bare, and under a policy.
-type deed struct {
+// operationTest is one thing to try: what it is bare, and under a policy.
+type operationTest struct {
 	prepare func()
 	do      func() (syscall.Errno, uintptr)
 	policy  func() policy.SourceLayer
@@ -26,13 +26,13 @@ type deed struct {
 	abi     int           // the Landlock ABI that the filters believe in; 0: 7
 }
 
-func (d deed) before() {
+func (d operationTest) before() {
 	if d.prepare != nil {
 		d.prepare()
 	}
 }
 
-func (d deed) layer() policy.SourceLayer {
+func (d operationTest) layer() policy.SourceLayer {
 	l := denies(policy.FS, policy.Net)
 	if d.policy != nil {
 		l = d.policy()
@@ -118,8 +118,8 @@ var (
 	self     = uintptr(os.Getpid()) // a process given by its number counts as another
 )
 
-// deeds are tried on this kernel. What isn't zero in bare is an error of the call itself, which shows that it was reached.
-var deeds = map[string]deed{
+// operationTests are tried on this kernel. What isn't zero in bare is an error of the call itself, which shows that it was reached.
+var operationTests = map[string]operationTest{
 	"chroot":                 {do: call(unix.SYS_CHROOT, pointer(&root[0])), guarded: unix.EPERM, root: true},
 	"mount":                  {do: call(unix.SYS_MOUNT, 0, 0, 0, 0, 0), bare: unix.EFAULT, guarded: unix.EPERM},
 	"fsopen":                 {do: call(unix.SYS_FSOPEN, 0, 0xff), bare: unix.EINVAL, guarded: unix.EPERM, root: true},
@@ -143,14 +143,14 @@ var deeds = map[string]deed{
 	"io_uring, allowed": {
 		do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), policy: withRings(policy.SourceLayer{}), guarded: unix.ENOSYS,
 	},
-	"io_uring, seen": {do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), policy: withRings(denies(policy.FS, policy.Net)), abi: Whole},
+	"io_uring, seen": {do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), policy: withRings(denies(policy.FS, policy.Net)), abi: FullMediation},
 	"io_uring, beside what is denied": {
-		do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), abi: Whole, guarded: unix.ENOSYS, policy: func() policy.SourceLayer {
+		do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), abi: FullMediation, guarded: unix.ENOSYS, policy: func() policy.SourceLayer {
 			return syscalls(policy.SourceLayer{}, policy.Syscalls{Allow: rings, Deny: []string{"connect"}})
 		},
 	},
 	"io_uring, ports alone": {
-		do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), policy: withRings(with(policy.SourceLayer{}, tcp)), abi: Whole, guarded: unix.ENOSYS,
+		do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), policy: withRings(with(policy.SourceLayer{}, tcp)), abi: FullMediation, guarded: unix.ENOSYS,
 	},
 	"handle": {do: call(unix.SYS_OPEN_BY_HANDLE_AT, ^uintptr(99), 0, 0), bare: unix.EFAULT, guarded: unix.EPERM, root: true},
 	"reboot": {do: call(unix.SYS_REBOOT, 0, 0, 0), bare: unix.EINVAL, guarded: unix.EPERM, root: true},
@@ -193,7 +193,7 @@ var deeds = map[string]deed{
 
 	"memfd":                    {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), guarded: unix.EACCES},
 	"memfd noexec":             {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 8), older: unix.EINVAL}, // 6.3
-	"memfd, seen":              {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), abi: Whole},
+	"memfd, seen":              {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), abi: FullMediation},
 	"memfd open":               {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), policy: open},
 	"limit own":                {do: call(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, pointer(&ownLimit), 0)},
 	"limit another":            {do: call(unix.SYS_PRLIMIT64, self, unix.RLIMIT_CORE, pointer(&ownLimit), 0), guarded: unix.EPERM},
@@ -206,18 +206,18 @@ var deeds = map[string]deed{
 	"cut by opening for ioctl": {do: openScratch(3 | unix.O_TRUNC), prepare: makeScratch, abi: 2, guarded: unix.EACCES},
 	"cut by writing":           {do: openScratch(unix.O_WRONLY | unix.O_TRUNC), prepare: makeScratch, abi: 2},
 	"cut by reading, abi 3":    {do: openScratch(unix.O_RDONLY | unix.O_TRUNC), prepare: makeScratch, abi: 3, guarded: unix.EACCES},
-	"cut by reading, seen":     {do: openScratch(unix.O_RDONLY | unix.O_TRUNC), prepare: makeScratch, abi: Whole},
+	"cut by reading, seen":     {do: openScratch(unix.O_RDONLY | unix.O_TRUNC), prepare: makeScratch, abi: FullMediation},
 	"cut by path, abi 3":       {do: cutScratch, prepare: makeScratch, abi: 3},
 	"cut by path":              {do: cutScratch, prepare: makeScratch, abi: 2, guarded: unix.EACCES},
 	"openat2":                  {do: call(unix.SYS_OPENAT2, 0, 0, 0, 0), bare: unix.EINVAL, abi: 3, guarded: unix.ENOSYS},
-	"openat2, seen":            {do: call(unix.SYS_OPENAT2, 0, 0, 0, 0), bare: unix.EINVAL, abi: Whole, guarded: unix.EINVAL},
+	"openat2, seen":            {do: call(unix.SYS_OPENAT2, 0, 0, 0, 0), bare: unix.EINVAL, abi: FullMediation, guarded: unix.EINVAL},
 
 	"getpid": {do: call(unix.SYS_GETPID)},
 }
 
-// TestKernelRefuses tries each deed bare and under filters, as root and as nobody.
-func TestKernelRefuses(t *testing.T) {
-	for what, d := range deeds {
+// TestKernelDenies tries each deed bare and under filters, as root and as nobody.
+func TestKernelDenies(t *testing.T) {
+	for what, d := range operationTests {
 		if what == "x32" || what == "int 0x80" {
 			continue // these end the process: TestForeignABIKilled
 		}
@@ -228,12 +228,12 @@ func TestKernelRefuses(t *testing.T) {
 			t.Run(fmt.Sprintf("%s as %d", what, uid), func(t *testing.T) {
 				t.Parallel()
 				want := d.guarded
-				if got := perform(t, what, true, uid); d.older != 0 && got.Errno == d.older {
+				if got := runChild(t, what, true, uid); d.older != 0 && got.Errno == d.older {
 					want = d.older
 				} else if got.Errno != d.bare {
 					t.Errorf("bare it came to %v, which is no control: want %v", got.Errno, d.bare)
 				}
-				if got := perform(t, what, false, uid); got.Errno != want {
+				if got := runChild(t, what, false, uid); got.Errno != want {
 					t.Errorf("under filters it came to %v, want %v", got.Errno, want)
 				}
 			})
@@ -270,7 +270,7 @@ func runRestricted(argv []string) (out string, err error) {
 		return l
 	}
 	err = childtest.Thread(func() error {
-		if err := restrict(deed{policy: strictest}); err != nil {
+		if err := restrict(operationTest{policy: strictest}); err != nil {
 			return err
 		}
 		text, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()

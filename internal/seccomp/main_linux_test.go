@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-func TestMain(m *testing.M) { childtest.Main(m, obey) }
+func TestMain(m *testing.M) { childtest.Main(m, runOrder) }
 
 // order is what a child is to do: one deed, bare as the control or under the filters of the deed's policy.
 type order struct {
@@ -26,8 +26,8 @@ type outcome struct {
 	Value uintptr
 }
 
-func obey(o order) (out outcome, err error) {
-	d, ok := deeds[o.Deed]
+func runOrder(o order) (out outcome, err error) {
+	d, ok := operationTests[o.Deed]
 	if !ok {
 		return out, fmt.Errorf("no such deed: %s", o.Deed)
 	}
@@ -45,7 +45,7 @@ func obey(o order) (out outcome, err error) {
 }
 
 // restrict puts the thread, which has no_new_privs, under the filters of a deed's policy.
-func restrict(d deed) error {
+func restrict(d operationTest) error {
 	src := &policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{d.layer()}}
 	c, err := policy.Compile(src, folders{"/"})
 	if err != nil {
@@ -55,7 +55,7 @@ func restrict(d deed) error {
 	if d.abi != 0 {
 		abi = d.abi
 	}
-	filters, err := Filters(c, Others{ABI: abi})
+	filters, err := Filters(c, Backend{ABI: abi})
 	if err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func load(filters []Filter) error {
 	return nil
 }
 
-// perform has a child do one deed, bare or under filters, as a user.
-func perform(t *testing.T, deed string, bare bool, uid int) outcome {
+// runChild has a child do one deed, bare or under filters, as a user.
+func runChild(t *testing.T, deed string, bare bool, uid int) outcome {
 	t.Helper()
 	return childtest.Run[outcome](t, uid, order{deed, bare})
 }

@@ -59,14 +59,14 @@ func TestListsAreKnown(t *testing.T) {
 			t.Errorf("no such call: %s", name)
 		}
 	}
-	for _, set := range [][]group{always, unseen, strict} {
+	for _, set := range [][]group{always, hiddenAttributes, strict} {
 		for _, g := range set {
 			for _, name := range g.names {
 				check(name)
 			}
 		}
 	}
-	for _, f := range fixed {
+	for _, f := range notAllowable {
 		check(f.name)
 	}
 	for _, name := range needed {

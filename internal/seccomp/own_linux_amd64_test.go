@@ -11,8 +11,8 @@ import (
 
 // TestOwn holds what toolguard's own programs may say in arguments, each with and without what it may need.
 func TestOwn(t *testing.T) {
-	pid, all := uint64(os.Getpid()), Own{Unix: true, Diag: true, Audit: true, Others: true}
-	eperm, eacces := refuse32(unix.EPERM), refuse32(unix.EACCES)
+	pid, all := uint64(os.Getpid()), OwnProgram{Unix: true, Diag: true, Audit: true, OtherProcesses: true}
+	eperm, eacces := retErrno(unix.EPERM), retErrno(unix.EACCES)
 	for _, x := range []struct {
 		nr           uint32
 		args         [6]uint64
@@ -37,10 +37,10 @@ func TestOwn(t *testing.T) {
 		{unix.SYS_FCHMODAT, [6]uint64{0, 0, 0o755}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},
 		{unix.SYS_IOCTL, [6]uint64{0, tiocSTI}, eperm, eperm},
 		{unix.SYS_FCNTL, [6]uint64{0, unix.F_SETLEASE}, eacces, eacces},
-		{newest + 1, [6]uint64{}, refuse32(unix.ENOSYS), refuse32(unix.ENOSYS)},
+		{newest + 1, [6]uint64{}, retErrno(unix.ENOSYS), retErrno(unix.ENOSYS)},
 		{x32Bit | unix.SYS_GETPID, [6]uint64{}, unix.SECCOMP_RET_KILL_PROCESS, unix.SECCOMP_RET_KILL_PROCESS},
 	} {
-		for i, o := range []Own{{}, all} {
+		for i, o := range []OwnProgram{{}, all} {
 			f, err := o.Filter()
 			childtest.Must(t, err)
 			d := data{nr: x.nr, arch: nativeArch, args: x.args}

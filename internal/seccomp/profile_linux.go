@@ -14,7 +14,7 @@ func declares(s policy.Syscalls) bool { return s.Profile != "" || len(s.Allow) >
 // appendListed appends the calls that the profiles and the policy's own names refuse. Each authority that says something takes
 // names out of its own profile's list and adds some; a call that any of them refuses is refused. Where nobody says
 // anything the default profile holds. What is fixed stays in any case; Validate has refused policies that ask for it.
-func appendListed(out []refusal, c *policy.Compiled, f facts) []refusal {
+func appendListed(out []denial, c *policy.Compiled, f requirements) []denial {
 	spoke := false
 	for _, l := range c.Layers {
 		if declares(l.Syscalls) {
@@ -29,20 +29,20 @@ func appendListed(out []refusal, c *policy.Compiled, f facts) []refusal {
 }
 
 // appendOf is appendListed for one authority.
-func appendOf(out []refusal, s policy.Syscalls, f facts) []refusal {
+func appendOf(out []denial, s policy.Syscalls, f requirements) []denial {
 	for _, name := range s.Deny {
 		cause := &Cause{ID: "syscalls.deny", Text: "the policy denies " + name, Place: s.Place}
-		out = append(out, refusal{name: name, Cause: cause, errno: unix.EPERM})
+		out = append(out, denial{name: name, Cause: cause, errno: unix.EPERM})
 	}
 	for _, set := range profile(s.Profile, f.abi) {
 		for _, g := range set {
 			cause := &Cause{ID: g.id, Text: g.text}
 			for _, name := range g.names {
 				switch {
-				case !slices.Contains(s.Allow, name) || whyFixed(name) != "":
-					out = append(out, refusal{name: name, Cause: cause, errno: g.errno})
-				case slices.Contains(rings, name) && !f.seesRings():
-					out = append(out, refusal{name: name, Cause: &Cause{ID: g.id, Text: Unseen, Place: s.Place}, errno: g.errno})
+				case !slices.Contains(s.Allow, name) || whyNotAllowable(name) != "":
+					out = append(out, denial{name: name, Cause: cause, errno: g.errno})
+				case slices.Contains(rings, name) && !f.allowsRings():
+					out = append(out, denial{name: name, Cause: &Cause{ID: g.id, Text: RingsDenied, Place: s.Place}, errno: g.errno})
 				}
 			}
 		}
@@ -52,8 +52,8 @@ func appendOf(out []refusal, s policy.Syscalls, f facts) []refusal {
 
 func profile(name string, level int) [][]group {
 	sets := [][]group{always}
-	if level < Whole {
-		sets = append(sets, unseen)
+	if level < FullMediation {
+		sets = append(sets, hiddenAttributes)
 	}
 	if name == "strict" {
 		sets = append(sets, strict)

@@ -7,36 +7,36 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// facts is what the filters need to know of a policy.
-type facts struct {
-	abi        int    // the kernel's Landlock ABI
-	fs         bool   // some authority grants files by path
-	memory     string // why no memory file may be one that can be executed; "": it may
-	sealed     bool   // none is without MFD_EXEC
-	namespaces bool   // every authority allows new namespaces
-	denies     bool   // some authority denies system calls by name
-	diag       bool   // NETLINK_SOCK_DIAG, which no policy grants, may be used
-	audit      bool   // so may NETLINK_AUDIT
-	net        network
+// requirements is what the filters need to know of a policy.
+type requirements struct {
+	abi         int    // the kernel's Landlock ABI
+	fs          bool   // some authority grants files by path
+	memory      string // why no memory file may be one that can be executed; "": it may
+	sealed      bool   // none is without MFD_EXEC
+	namespaces  bool   // every authority allows new namespaces
+	deniesNames bool   // some authority denies system calls by name
+	diag        bool   // NETLINK_SOCK_DIAG, which no policy grants, may be used
+	audit       bool   // so may NETLINK_AUDIT
+	net         network
 }
 
 // network is what is left of the network after every authority's word.
 type network struct {
-	restricted bool // some authority declares net
-	stream     bool // something is granted over TCP, to connect to or to listen on
-	datagram   bool // something is granted over UDP
-	listen     bool // something is granted to listen on
-	held       bool // each address and port is decided about elsewhere
+	restricted       bool // some authority declares net
+	stream           bool // something is granted over TCP, to connect to or to listen on
+	datagram         bool // something is granted over UDP
+	listen           bool // something is granted to listen on
+	decidedElsewhere bool // each address and port is decided about elsewhere
 }
 
-// seesRings tells whether others decide about all that can be done by io_uring. Filters alone tell sockets and their uses apart where Landlock
+// allowsRings tells whether others decide about all that can be done by io_uring. Filters alone tell sockets and their uses apart where Landlock
 // decides, and where only ports are decided about; and they alone know the calls that a policy denies by name.
-func (f facts) seesRings() bool {
-	return f.abi >= Whole && !f.denies && (!f.net.restricted || f.net.nothing() || f.net.held)
+func (f requirements) allowsRings() bool {
+	return f.abi >= FullMediation && !f.deniesNames && (!f.net.restricted || f.net.nothing() || f.net.decidedElsewhere)
 }
 
-// RefusesRings tells whether io_uring stays refused although every authority that speaks of system calls allows it (Unseen).
-func RefusesRings(c *policy.Compiled, o Others) bool {
+// DeniesRings tells whether io_uring stays refused although every authority that speaks of system calls allows it (Unseen).
+func DeniesRings(c *policy.Compiled, o Backend) bool {
 	allowed := false
 	for _, l := range c.Layers {
 		if !declares(l.Syscalls) {
@@ -47,43 +47,43 @@ func RefusesRings(c *policy.Compiled, o Others) bool {
 		}
 		allowed = true
 	}
-	return allowed && !factsOf(c, o).seesRings()
+	return allowed && !requirementsOf(c, o).allowsRings()
 }
 
 // DeniesUnixSockets tells whether a session can make no unix socket, whatever its policy grants.
-func DeniesUnixSockets(c *policy.Compiled, o Others) bool { return factsOf(c, o).refuseUnix() }
+func DeniesUnixSockets(c *policy.Compiled, o Backend) bool { return requirementsOf(c, o).denyUnix() }
 
 func (n network) nothing() bool { return n.restricted && !n.stream && !n.datagram }
 
-func factsOf(c *policy.Compiled, o Others) facts {
-	f := facts{abi: o.ABI, sealed: o.Sealed, memory: memory(c, o), net: network{stream: true, datagram: true, listen: true}}
-	spoke := false
+func requirementsOf(c *policy.Compiled, o Backend) requirements {
+	f := requirements{abi: o.ABI, sealed: o.Sealed, memory: memoryFileReason(c, o), net: network{stream: true, datagram: true, listen: true}}
+	declared := false
 	f.namespaces = true
 	for _, l := range c.Layers {
 		if l.Authority == policy.Builtin {
 			continue
 		}
-		spoke = true
+		declared = true
 		f.namespaces = f.namespaces && l.Namespaces
-		f.denies = f.denies || len(l.Syscalls.Deny) > 0
+		f.deniesNames = f.deniesNames || len(l.Syscalls.Deny) > 0
 		f.addFS(l)
 		f.addNet(l)
 	}
-	f.namespaces = f.namespaces && spoke
+	f.namespaces = f.namespaces && declared
 	if o.Net && !f.net.nothing() {
-		f.net.held, f.net.stream, f.net.datagram = true, true, true // a name is asked for by UDP or TCP, whatever is granted about it
+		f.net.decidedElsewhere, f.net.stream, f.net.datagram = true, true, true // a name is asked for by UDP or TCP, whatever is granted about it
 	}
 	return f
 }
 
-func (f *facts) addFS(l *policy.Layer) { f.fs = f.fs || l.Stance[policy.FS] == policy.Deny }
+func (f *requirements) addFS(l *policy.Layer) { f.fs = f.fs || l.Stance[policy.FS] == policy.Deny }
 
 const unsealed = "a memory file that could be executed; use MFD_NOEXEC_SEAL (Linux 6.3), the bpf backend, or sysctl vm.memfd_noexec=1"
 
-// memory is why no memory file may be one that can be executed: some authority says what may be, and nothing that the session itself writes
+// memoryFileReason is why no memory file may be one that can be executed: some authority says what may be, and nothing that the session itself writes
 // is. A backend that sees all decides when it's executed or mapped.
-func memory(c *policy.Compiled, o Others) string {
-	if o.ABI >= Whole {
+func memoryFileReason(c *policy.Compiled, o Backend) string {
+	if o.ABI >= FullMediation {
 		return ""
 	}
 	restricted := false
@@ -131,7 +131,7 @@ func executesAnything(l *policy.Layer) bool {
 	return whole
 }
 
-func (f *facts) addNet(l *policy.Layer) {
+func (f *requirements) addNet(l *policy.Layer) {
 	if l.Stance[policy.Net] != policy.Deny {
 		return
 	}
@@ -151,9 +151,9 @@ func (f *facts) addNet(l *policy.Layer) {
 	f.net.listen = f.net.listen && listen
 }
 
-// refuseUnix tells whether sockets that could reach a unix socket of a process outside must be refused, because Landlock
+// denyUnix tells whether sockets that could reach a unix socket of a process outside must be refused, because Landlock
 // can't decide: by path below ABI 9 (LANDLOCK_ACCESS_FS_RESOLVE_UNIX), by abstract name below ABI 6
 // (LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET).
-func (f facts) refuseUnix() bool {
+func (f requirements) denyUnix() bool {
 	return f.fs && f.abi < 9 || f.net.restricted && f.abi < 6
 }

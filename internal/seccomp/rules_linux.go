@@ -7,18 +7,18 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// refusals is everything that the filters for c refuse, each call once. A call that is refused without conditions
+// denials is everything that the filters for c refuse, each call once. A call that is refused without conditions
 // isn't there with conditions too.
-func refusals(c *policy.Compiled, o Others) ([]refusal, error) {
-	f := factsOf(c, o)
-	rs := append(make([]refusal, 0, 128), f.conditional()...)
+func denials(c *policy.Compiled, o Backend) ([]denial, error) {
+	f := requirementsOf(c, o)
+	rs := append(make([]denial, 0, 128), f.argumentRules()...)
 	if strictPtrace(c) {
-		rs = append(rs, ptraceStrict())
+		rs = append(rs, strictPtraceRule())
 	}
 	rs = appendListed(rs, c, f)
 	out := rs[:0]
 	for _, r := range rs {
-		i := slices.IndexFunc(out, func(o refusal) bool { return o.name == r.name })
+		i := slices.IndexFunc(out, func(o denial) bool { return o.name == r.name })
 		switch {
 		case i < 0:
 			out = append(out, r)

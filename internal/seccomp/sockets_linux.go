@@ -8,9 +8,9 @@ import (
 
 // socket refuses every family but the few that a policy can speak of, and of these what it doesn't grant. The arguments
 // are family, type (with SOCK_NONBLOCK and SOCK_CLOEXEC) and protocol, all int.
-func (f facts) socket() refusal {
+func (f requirements) socket() denial {
 	families := []uint64{unix.AF_NETLINK}
-	if !f.refuseUnix() {
+	if !f.denyUnix() {
 		families = append(families, unix.AF_UNIX)
 	}
 	if !f.net.nothing() {
@@ -29,11 +29,11 @@ func (f facts) socket() refusal {
 		when = append(when, and(inet, all{anyBit(1, typeBit4)}), and(inet, noneOf(2, f.protocols()...)))
 		when = append(when, f.types(inet)...)
 	}
-	return refusal{name: "socket", errno: unix.EACCES, when: when, Cause: f.socketCause(), quiet: f.refuseUnix()}
+	return denial{name: "socket", errno: unix.EACCES, when: when, Cause: f.socketCause(), unlogged: f.denyUnix()}
 }
 
 // netlink are the protocols that a netlink socket may have.
-func (f facts) netlink() []uint64 {
+func (f requirements) netlink() []uint64 {
 	list := []uint64{unix.NETLINK_ROUTE}
 	if f.diag {
 		list = append(list, unix.NETLINK_SOCK_DIAG)
@@ -46,7 +46,7 @@ func (f facts) netlink() []uint64 {
 
 // protocols are the ones that an internet socket may have. Multipath TCP passes Landlock's TCP rules by, so it needs
 // a policy that doesn't restrict net; Go and others fall back to TCP.
-func (f facts) protocols() []uint64 {
+func (f requirements) protocols() []uint64 {
 	ps := []uint64{0}
 	if f.net.stream {
 		ps = append(ps, unix.IPPROTO_TCP)
@@ -60,7 +60,7 @@ func (f facts) protocols() []uint64 {
 	return ps
 }
 
-func (f facts) types(inet all) []all {
+func (f requirements) types(inet all) []all {
 	var when []all
 	if !f.net.stream {
 		when = append(when, and(inet, all{anyBit(1, typeBit1)}))
@@ -74,23 +74,23 @@ func (f facts) types(inet all) []all {
 // socketpair refuses what isn't a pair of unix sockets. Where unix sockets by path are refused, a datagram pair is as
 // well: either end can be connected, or send, to any path (unix_dgram_connect, unix_dgram_sendmsg). Stream and
 // seqpacket pairs stay connected to each other for good.
-func (f facts) socketpair() refusal {
+func (f requirements) socketpair() denial {
 	when := []all{{not(0, unix.AF_UNIX)}}
-	if f.refuseUnix() {
+	if f.denyUnix() {
 		when = append(when, all{anyBit(1, typeBit2)})
 	}
-	return refusal{name: "socketpair", errno: unix.EACCES, when: when, Cause: f.socketCause()}
+	return denial{name: "socketpair", errno: unix.EACCES, when: when, Cause: f.socketCause()}
 }
 
 // socketCause tells in general why a socket was refused; explainSocket knows more when it has the arguments.
-func (f facts) socketCause() *Cause {
+func (f requirements) socketCause() *Cause {
 	text := "always on: no raw, packet or exotic sockets"
 	switch {
-	case f.net.nothing() && f.refuseUnix():
+	case f.net.nothing() && f.denyUnix():
 		text = "net grants nothing and fs is restricted: no internet and no unix socket"
 	case f.net.nothing():
 		text = "net grants nothing: no internet socket"
-	case f.refuseUnix():
+	case f.denyUnix():
 		text = "fs is restricted: no unix socket, whose path this kernel can't decide on"
 	case f.net.restricted:
 		text = "net doesn't grant this kind of socket"
@@ -99,13 +99,13 @@ func (f facts) socketCause() *Cause {
 }
 
 // explainSocket is socketCause for one call.
-func (f facts) explainSocket(args *[6]uint64) Cause {
+func (f requirements) explainSocket(args *[6]uint64) Cause {
 	c := Cause{
 		ID: "seccomp.socket", Text: "always on: no raw, packet or exotic sockets", Resource: "syscall",
 		Reason: policy.SyscallDenied,
 	}
 	switch family := args[0]; {
-	case family == unix.AF_UNIX && f.refuseUnix():
+	case family == unix.AF_UNIX && f.denyUnix():
 		c.Text, c.Resource = "fs is restricted: no unix socket, whose path this kernel can't decide on", "fs"
 	case family != unix.AF_INET && family != unix.AF_INET6:
 	case f.net.nothing():

@@ -9,8 +9,8 @@ type answer = unix.Errno
 
 const killed_ = answer(1 << 16)
 
-// said is what a policy comes down to, written down by hand for each policy of the test.
-type said struct {
+// expectation is what a policy comes down to, written down by hand for each policy of the test.
+type expectation struct {
 	abi                    int
 	fs, exec, namespaces   bool
 	strict                 bool
@@ -22,7 +22,7 @@ type said struct {
 	noRings                bool // io_uring stays refused, though it's allowed
 }
 
-func (s said) has(what string) bool {
+func (s expectation) has(what string) bool {
 	for _, c := range s.net {
 		if s.net != "open" && s.net != "nothing" && string(c) == what {
 			return true
@@ -32,7 +32,7 @@ func (s said) has(what string) bool {
 }
 
 // model is the specification as a plain function of one call.
-func (s said) model(arch, nr uint32, a [6]uint64) answer {
+func (s expectation) model(arch, nr uint32, a [6]uint64) answer {
 	switch {
 	case arch != nativeArch:
 		return killed_
@@ -54,7 +54,7 @@ func (s said) model(arch, nr uint32, a [6]uint64) answer {
 	if in(nr, s.allow) {
 		return 0
 	}
-	if s.abi < Whole && in(nr, modelNoXattr) {
+	if s.abi < FullMediation && in(nr, modelNoXattr) {
 		return unix.EOPNOTSUPP
 	}
 	if in(nr, modelENOSYS) {
@@ -78,7 +78,7 @@ func in(nr uint32, set []uint32) bool {
 const namespaceBits = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-func (s said) conditional(nr uint32, a [6]uint64) answer {
+func (s expectation) conditional(nr uint32, a [6]uint64) answer {
 	switch nr {
 	case unix.SYS_IOCTL:
 		if cmd := uint32(a[1]); cmd == 0x5412 || cmd == 0x541c {
@@ -126,7 +126,7 @@ func (s said) conditional(nr uint32, a [6]uint64) answer {
 			return unix.EPERM
 		}
 	case unix.SYS_MEMFD_CREATE:
-		if flags := uint32(a[1]); s.exec && s.abi < Whole && (!s.sealed && flags&8 == 0 || s.sealed && flags&16 != 0) {
+		if flags := uint32(a[1]); s.exec && s.abi < FullMediation && (!s.sealed && flags&8 == 0 || s.sealed && flags&16 != 0) {
 			return unix.EACCES
 		}
 	case unix.SYS_PTRACE:
@@ -146,14 +146,14 @@ func (s said) conditional(nr uint32, a [6]uint64) answer {
 	return s.truncation(nr, a)
 }
 
-// routine tells whether a call, if it's refused, is so without a record.
-func (s said) routine(nr uint32, a [6]uint64) bool {
+// unloggedFilter tells whether a call, if it's refused, is so without a record.
+func (s expectation) unlogged(nr uint32, a [6]uint64) bool {
 	return nr == unix.SYS_CLONE3 || nr == unix.SYS_OPENAT2 || nr == unix.SYS_SOCKET && s.noUnix() && a == [6]uint64{1, 0x80801, 0, a[3], a[4], a[5]}
 }
 
-func (s said) noUnix() bool { return s.fs && s.abi < 9 || s.net != "open" && s.abi < 6 }
+func (s expectation) noUnix() bool { return s.fs && s.abi < 9 || s.net != "open" && s.abi < 6 }
 
-func (s said) socket(family uint64, typ uint32, protocol uint64) answer {
+func (s expectation) socket(family uint64, typ uint32, protocol uint64) answer {
 	ok := false
 	switch family {
 	case 16: // netlink: the routing part only
@@ -180,7 +180,7 @@ func (s said) socket(family uint64, typ uint32, protocol uint64) answer {
 }
 
 // ports is what goes with Landlock's port rules: no groups, no others' addresses, no fast open, and no listening where none is granted.
-func (s said) ports(nr uint32, a [6]uint64) answer {
+func (s expectation) ports(nr uint32, a [6]uint64) answer {
 	if s.net == "open" || s.net == "nothing" {
 		return 0
 	}
@@ -199,8 +199,8 @@ func (s said) ports(nr uint32, a [6]uint64) answer {
 	return 0
 }
 
-func (s said) truncation(nr uint32, a [6]uint64) answer {
-	if !s.fs || s.abi >= Whole {
+func (s expectation) truncation(nr uint32, a [6]uint64) answer {
+	if !s.fs || s.abi >= FullMediation {
 		return 0
 	}
 	if e := legacyOpen(nr, a); e != 0 {

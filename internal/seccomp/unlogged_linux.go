@@ -2,15 +2,15 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// routine makes the filter that keeps out of the record what nearly every program does and takes no for an answer: records of
+// unloggedFilter makes the filter that keeps out of the record what nearly every program does and takes no for an answer: records of
 // it would bury those that tell something. It refuses nothing that the other filters don't refuse. The kernel
 // asks the youngest filter first, and of equal answers the first counts, with its log flag (seccomp_run_filters), so it
-// must be loaded last.
+// require be loaded last.
 //
 // It's clone3, and openat2 where it's hidden, which the C library replaces by an older call; and the very socket that the
 // C library makes to ask nscd(8) for a user's name: unix, stream, close-on-exec, non-blocking. A program that makes
 // another socket of exactly that kind is refused without a record too.
-func routine(m machine, rules []refusal, known *table) ([]unix.SockFilter, error) {
+func unloggedFilter(m machine, rules []denial, known *table) ([]unix.SockFilter, error) {
 	known.clear()
 	for i := range rules {
 		r := &rules[i]
@@ -18,9 +18,9 @@ func routine(m machine, rules []refusal, known *table) ([]unix.SockFilter, error
 		switch {
 		case r.name == "clone3" || r.name == "openat2":
 			l = r.leaf()
-		case r.name == "socket" && r.quiet:
+		case r.name == "socket" && r.unlogged:
 			nscd := all{is(0, unix.AF_UNIX), is(1, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK), is(2, 0)}
-			l = leaf{rule: &refusal{name: r.name, errno: r.errno, when: []all{nscd}}}
+			l = leaf{rule: &denial{name: r.name, errno: r.errno, when: []all{nscd}}}
 		default:
 			continue
 		}

@@ -28,8 +28,8 @@ func validate(s policy.Syscalls) (errs policy.Errors) {
 		switch {
 		case !known(name):
 			add(nearest(name), "unknown system call %q", name)
-		case whyFixed(name) != "":
-			add(whyFixed(name), "the system call %q can't be allowed by name", name)
+		case whyNotAllowable(name) != "":
+			add(whyNotAllowable(name), "the system call %q can't be allowed by name", name)
 		case slices.Contains(s.Deny, name):
 			add("", "the system call %q is both allowed and denied", name)
 		}
@@ -52,7 +52,7 @@ func nearest(name string) string {
 		if c.nr[amd64] < 0 {
 			continue
 		}
-		if d := distance(name, c.name); d < at {
+		if d := editDistance(name, c.name); d < at {
 			best, at = c.name, d
 		}
 	}
@@ -62,8 +62,8 @@ func nearest(name string) string {
 	return "did you mean " + best + "?"
 }
 
-// distance is the Levenshtein distance.
-func distance(a, b string) int {
+// editDistance is the Levenshtein distance.
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

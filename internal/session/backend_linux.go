@@ -76,7 +76,7 @@ func named(name, daemon string, asked asking) (b backend, ok bool, err error) {
 		},
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			rows := net.cover(c, landlock.Cover(c, abi))
-			rows = append(coverRings(c, rows, seccomp.Others{ABI: abi, Net: net.held()}), coverEnv(c)...)
+			rows = append(coverRings(c, rows, seccomp.Backend{ABI: abi, Net: net.held()}), coverEnv(c)...)
 			rows = append(append(rows, coverLimits(c)...), coverCgroup(c)...)
 			return append(rows, coverAudit(c, "landlock", "Landlock tells nobody what is executed")...)
 		},
@@ -93,11 +93,11 @@ func landlockABI() (int, error) {
 }
 
 // coverRings says of the rows about system calls that io_uring stays refused, if so.
-func coverRings(c *policy.Compiled, rows []policy.Coverage, o seccomp.Others) []policy.Coverage {
-	if seccomp.RefusesRings(c, o) {
+func coverRings(c *policy.Compiled, rows []policy.Coverage, o seccomp.Backend) []policy.Coverage {
+	if seccomp.DeniesRings(c, o) {
 		for i, row := range rows {
 			if row.ID == "syscalls" || strings.HasSuffix(row.ID, ".syscalls") {
-				rows[i].Why = seccomp.Unseen
+				rows[i].Why = seccomp.RingsDenied
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func coverCgroup(c *policy.Compiled) []policy.Coverage {
 	if !needsCgroup(c.Limits) {
 		return nil
 	}
-	return cgroup.Cover(c, cgroup.Probe())
+	return cgroup.Report(c, cgroup.Probe())
 }
 
 func needsCgroup(l policy.Limits) bool {

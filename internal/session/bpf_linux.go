@@ -25,14 +25,14 @@ func bpf(again bool) (backend, error) {
 		name:  "bpf",
 		net:   net,
 		gaps:  bpfGaps,
-		level: seccomp.Whole,
+		level: seccomp.FullMediation,
 		hold:  func(r *run) error { return r.hold(img) },
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			var err error
 			img, err = image.New(c, 1)
 			abi, _ := landlockABI() // without Landlock it's 0, which holds no port
 			ports := net.cover(c, landlock.CoverPorts(c, abi))
-			ports = coverRings(c, ports, seccomp.Others{ABI: seccomp.Whole, Net: net.held()})
+			ports = coverRings(c, ports, seccomp.Backend{ABI: seccomp.FullMediation, Net: net.held()})
 			return slices.Concat(coverPrograms(c, err), ports, coverEnv(c), coverLimits(c), coverCgroup(c), coverAudit(c, "bpf", ""))
 		},
 	}, nil

@@ -31,9 +31,9 @@ func TestRingsRow(t *testing.T) {
 		abi      int
 		why      string
 	}{
-		{[]policy.Syscalls{granted}, 7, seccomp.Unseen},
-		{[]policy.Syscalls{granted, {}}, 7, seccomp.Unseen},
-		{[]policy.Syscalls{granted}, seccomp.Whole, ""},
+		{[]policy.Syscalls{granted}, 7, seccomp.RingsDenied},
+		{[]policy.Syscalls{granted, {}}, 7, seccomp.RingsDenied},
+		{[]policy.Syscalls{granted}, seccomp.FullMediation, ""},
 		{[]policy.Syscalls{granted, {Allow: []string{"bpf"}}}, 7, ""},
 		{[]policy.Syscalls{{}}, 7, ""},
 	} {
@@ -44,7 +44,7 @@ func TestRingsRow(t *testing.T) {
 		c, err := policy.Compile(source, hostfs.Machine{})
 		must(t, err)
 		rows := []policy.Coverage{{ID: "syscalls"}, {ID: "fs"}, {ID: "host.syscalls"}}
-		if got := coverRings(c, rows, seccomp.Others{ABI: x.abi}); got[0].Why != x.why || got[1].Why != "" || got[2].Why != x.why {
+		if got := coverRings(c, rows, seccomp.Backend{ABI: x.abi}); got[0].Why != x.why || got[1].Why != "" || got[2].Why != x.why {
 			t.Errorf("%+v with ABI %d: %+v", x.syscalls, x.abi, got)
 		}
 	}

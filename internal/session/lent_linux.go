@@ -67,16 +67,16 @@ func remote(daemon string, asked asking) (b backend, ok bool, err error) {
 		name:  "bpf",
 		net:   net,
 		gaps:  lentGaps,
-		level: seccomp.Whole,
+		level: seccomp.FullMediation,
 		hold:  func(r *run) error { return r.borrow(status.client) },
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			_, err := image.New(c, 1)
 			abi, _ := landlockABI()
 			ports := net.coverLent(c, landlock.CoverPorts(c, abi), status.Network)
-			ports = coverRings(c, ports, seccomp.Others{ABI: seccomp.Whole, Net: net.held()})
+			ports = coverRings(c, ports, seccomp.Backend{ABI: seccomp.FullMediation, Net: net.held()})
 			rows := slices.Concat(coverPrograms(c, err), ports, coverEnv(c), coverLimits(c), coverAudit(c, "bpf", ""))
 			if needsCgroup(c.Limits) {
-				rows = append(rows, cgroup.Cover(c, status.Cgroups)...)
+				rows = append(rows, cgroup.Report(c, status.Cgroups)...)
 			}
 			return rows
 		},

@@ -89,7 +89,7 @@ func newElsewhere(t *testing.T) *elsewhere {
 	place, err := netns.New()
 	must(t, err)
 	e.place = os.NewFile(uintptr(place), "net")
-	must(t, nettest.Others("93.184.215.1", "93.184.215.2"))
+	must(t, nettest.LocalAddresses("93.184.215.1", "93.184.215.2"))
 	names, err := net.ListenPacket("udp", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { _ = names.Close() })

@@ -295,8 +295,8 @@ func (r *run) plan() (*landlock.Plan, error) {
 }
 
 // others are those who hold the session beside the system call filters.
-func (r *run) others() seccomp.Others {
-	return seccomp.Others{ABI: r.backend.level, Net: r.net.held(), Sealed: seccomp.Sealed()}
+func (r *run) others() seccomp.Backend {
+	return seccomp.Backend{ABI: r.backend.level, Net: r.net.held(), Sealed: seccomp.Sealed()}
 }
 
 // confine restricts the thread and puts it into the session, for good.
@@ -308,7 +308,7 @@ func (r *run) confine() error {
 		if err == nil {
 			return nil
 		}
-		if err = r.without(&forkexec.Error{Doing: "put the thread into the session", Err: err}); err == nil {
+		if err = r.without(&forkexec.Error{Purpose: "put the thread into the session", Err: err}); err == nil {
 			return r.confine()
 		}
 	}

@@ -71,38 +71,38 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// kind is a type of sinks.
-type kind struct {
-	keys    []string // of the settings file, beside those that all have
-	needs   []string
-	schemes []string
-	open    func(Sink) (sender, error)
+// sinkType is a type of sinks.
+type sinkType struct {
+	keys     []string // of the settings file, beside those that all have
+	required []string
+	schemes  []string
+	open     func(Sink) (sender, error)
 }
 
-var everySink = []string{"name", "type", "format", "batch", "batch_bytes", "max_record", "timeout"}
+var commonKeys = []string{"name", "type", "format", "batch", "batch_bytes", "max_record", "timeout"}
 
-func kinds() map[string]kind {
+func sinkTypes() map[string]sinkType {
 	secure := []string{"url", "ca_file", "cert_file", "key_file", "server_name"}
 	token := append(slices.Clone(secure), "token_file")
-	return map[string]kind{
-		"file":     {keys: []string{"path"}, needs: []string{"path"}, open: openFile},
+	return map[string]sinkType{
+		"file":     {keys: []string{"path"}, required: []string{"path"}, open: openFile},
 		"stdout":   {open: openStdout},
 		"journald": {keys: []string{"path"}, open: openJournal},
-		"syslog":   {keys: secure, needs: []string{"url"}, schemes: []string{"unix", "tcp", "tls"}, open: openSyslog},
+		"syslog":   {keys: secure, required: []string{"url"}, schemes: []string{"unix", "tcp", "tls"}, open: openSyslog},
 		"webhook": {
-			keys: append(slices.Clone(token), "token_header", "token_prefix"), needs: []string{"url"},
+			keys: append(slices.Clone(token), "token_header", "token_prefix"), required: []string{"url"},
 			schemes: []string{"http", "https"}, open: openWebhook,
 		},
 		"otlp": {
-			keys: append(slices.Clone(token), "token_header", "token_prefix"), needs: []string{"url"},
+			keys: append(slices.Clone(token), "token_header", "token_prefix"), required: []string{"url"},
 			schemes: []string{"http", "https"}, open: openOTLP,
 		},
 		"hec": {
-			keys: append(slices.Clone(token), "index", "sourcetype", "no_ack"), needs: []string{"url", "token_file"},
+			keys: append(slices.Clone(token), "index", "sourcetype", "no_ack"), required: []string{"url", "token_file"},
 			schemes: []string{"http", "https"}, open: openHEC,
 		},
 		"nats": {
-			keys: append(slices.Clone(token), "subject", "creds_file"), needs: []string{"url"},
+			keys: append(slices.Clone(token), "subject", "creds_file"), required: []string{"url"},
 			schemes: []string{"nats", "tls"}, open: openNATS,
 		},
 	}
@@ -158,7 +158,7 @@ func (c *Config) check() error {
 }
 
 func (s *Sink) check() (err error) {
-	k, ok := kinds()[s.Type]
+	k, ok := sinkTypes()[s.Type]
 	if !ok {
 		return fmt.Errorf("%q is no type of sinks: docs/sinks.md has them", s.Type)
 	}
@@ -175,11 +175,11 @@ func (s *Sink) check() (err error) {
 	if s.Timeout == 0 {
 		s.Timeout = duration(30 * time.Second)
 	}
-	most := 1 << 20
+	maxRecord := 1 << 20
 	if s.Type == "syslog" {
-		most = 8 << 10
+		maxRecord = 8 << 10
 	}
-	s.Batch, s.BatchSize, s.MaxRecord = orElse(s.Batch, 500), orElse(s.BatchSize, 1<<20), orElse(s.MaxRecord, most)
+	s.Batch, s.BatchSize, s.MaxRecord = orElse(s.Batch, 500), orElse(s.BatchSize, 1<<20), orElse(s.MaxRecord, maxRecord)
 	if min(s.Batch, s.BatchSize) < 1 || s.MaxRecord < 2048 {
 		return errors.New("batch and batch_bytes must be 1 at least, and max_record 2048, which a gap takes")
 	}
@@ -187,15 +187,15 @@ func (s *Sink) check() (err error) {
 }
 
 // checkKeys finds what is missing, and what the type has no use for.
-func (s *Sink) checkKeys(k kind) error {
+func (s *Sink) checkKeys(k sinkType) error {
 	v := reflect.ValueOf(*s)
 	for i := range v.NumField() {
 		key := v.Type().Field(i).Tag.Get("toml")
 		switch {
 		case key == "":
-		case v.Field(i).IsZero() && slices.Contains(k.needs, key):
+		case v.Field(i).IsZero() && slices.Contains(k.required, key):
 			return fmt.Errorf("say its %s", key)
-		case !v.Field(i).IsZero() && !slices.Contains(k.keys, key) && !slices.Contains(everySink, key):
+		case !v.Field(i).IsZero() && !slices.Contains(k.keys, key) && !slices.Contains(commonKeys, key):
 			return fmt.Errorf("a sink of type %s has no use for %s", s.Type, key)
 		}
 	}
@@ -205,11 +205,11 @@ func (s *Sink) checkKeys(k kind) error {
 	return nil
 }
 
-// secured are the schemes with TLS in the places of those without.
-var secured = map[string]string{"http": "https", "nats": "tls", "tcp": "tls", "unix": "tls"}
+// tlsScheme are the schemes with TLS in the places of those without.
+var tlsScheme = map[string]string{"http": "https", "nats": "tls", "tcp": "tls", "unix": "tls"}
 
 // checkURL keeps secrets out of addresses, and from going where others can read along.
-func (s *Sink) checkURL(k kind) error {
+func (s *Sink) checkURL(k sinkType) error {
 	if len(k.schemes) == 0 {
 		return nil
 	}
@@ -223,23 +223,23 @@ func (s *Sink) checkURL(k kind) error {
 		}
 		plain := u.Scheme == "http" || u.Scheme == "nats"
 		ip := net.ParseIP(u.Hostname())
-		near := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+		loopback := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 		if s.CA+s.Cert+s.ServerName != "" && slices.Contains([]string{"http", "tcp", "unix"}, u.Scheme) { // nats:// becomes TLS with them
 			return fmt.Errorf("nothing is encrypted over %s://, where it has no use for ca_file, cert_file, key_file and server_name: did you mean %s://?",
-				u.Scheme, secured[u.Scheme])
+				u.Scheme, tlsScheme[u.Scheme])
 		}
-		if s.Token+s.Creds+s.Key != "" && plain && !near {
-			return fmt.Errorf("its secrets would go over %s:// readable by anybody: use %s://", u.Scheme, secured[u.Scheme])
+		if s.Token+s.Creds+s.Key != "" && plain && !loopback {
+			return fmt.Errorf("its secrets would go over %s:// readable by anybody: use %s://", u.Scheme, tlsScheme[u.Scheme])
 		}
 	}
 	return nil
 }
 
 // orElse is the first value, or where that's zero the second one.
-func orElse[T comparable](v, other T) T {
+func orElse[T comparable](v, fallback T) T {
 	var zero T
 	if v == zero {
-		return other
+		return fallback
 	}
 	return v
 }

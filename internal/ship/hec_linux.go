@@ -28,12 +28,12 @@ type hec struct {
 func openHEC(s Sink) (sender, error) {
 	p, err := newPoster(s, "Authorization", "Splunk ")
 	h := &hec{poster: p, wait: ackWait}
-	h.renew()
+	h.newChannel()
 	return h, err
 }
 
-// renew begins another channel: what was asked in the one before is of no interest any more.
-func (h *hec) renew() {
+// newChannel begins another channel: what was asked in the one before is of no interest any more.
+func (h *hec) newChannel() {
 	var id [16]byte
 	rand.Read(id[:])
 	t := hex.EncodeToString(id[:])
@@ -49,14 +49,14 @@ func (h *hec) send(ctx context.Context, records []record) (int, error) {
 		}
 		body = append(append(body, text...), '\n')
 	}
-	reply, err := h.ask(ctx, "/services/collector/event", body)
+	reply, err := h.request(ctx, "/services/collector/event", body)
 	if err != nil {
 		return 0, err
 	}
 	if h.sink.NoAck {
-		err = received(reply)
-	} else if err = h.acknowledged(ctx, reply); err != nil {
-		h.renew()
+		err = checkReceived(reply)
+	} else if err = h.waitIndexed(ctx, reply); err != nil {
+		h.newChannel()
 	}
 	if err != nil {
 		return 0, err
@@ -64,17 +64,17 @@ func (h *hec) send(ctx context.Context, records []record) (int, error) {
 	return len(records), nil
 }
 
-// received tells whether an answer is Splunk's word for having taken what was sent: whoever is asked may say 200.
-func received(reply []byte) error {
-	var told struct {
+// checkReceived tells whether an answer is Splunk's word for having taken what was sent: whoever is asked may say 200.
+func checkReceived(reply []byte) error {
+	var answer struct {
 		Code *int
 		Text string
 	}
-	if err := json.Unmarshal(reply, &told); err != nil || told.Code == nil {
+	if err := json.Unmarshal(reply, &answer); err != nil || answer.Code == nil {
 		return errors.New("it answers with 200, and no word of Splunk's for having received anything")
 	}
-	if *told.Code != 0 {
-		return fmt.Errorf("it answers with 200, and code %d: %s", *told.Code, told.Text)
+	if *answer.Code != 0 {
+		return fmt.Errorf("it answers with 200, and code %d: %s", *answer.Code, answer.Text)
 	}
 	return nil
 }
@@ -99,42 +99,42 @@ func (h *hec) envelope(r record) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// hide is an error that isn't a refusal of records.
-func hide(err error) error {
+// asTemporary is an error that isn't a refusal of records.
+func asTemporary(err error) error {
 	if err == nil {
 		return nil
 	}
 	return errors.New(err.Error())
 }
 
-func (h *hec) ask(ctx context.Context, path string, body []byte) ([]byte, error) {
+func (h *hec) request(ctx context.Context, path string, body []byte) ([]byte, error) {
 	more := http.Header{"X-Splunk-Request-Channel": {h.channel}}
 	return h.post(ctx, strings.TrimSuffix(h.sink.URL, "/")+path, "application/json", body, more)
 }
 
-// acknowledged waits until Splunk says that it has indexed what was sent.
-func (h *hec) acknowledged(ctx context.Context, reply []byte) error {
+// waitIndexed waits until Splunk says that it has indexed what was sent.
+func (h *hec) waitIndexed(ctx context.Context, reply []byte) error {
 	var got struct{ AckID *uint64 }
 	if err := json.Unmarshal(reply, &got); err != nil || got.AckID == nil {
 		return errors.New("it doesn't acknowledge what it has indexed: switch indexer acknowledgement on for the token, or say no_ack = true, " +
 			"which takes its word for having received it")
 	}
-	question, _ := json.Marshal(map[string][]uint64{"acks": {*got.AckID}})
+	query, _ := json.Marshal(map[string][]uint64{"acks": {*got.AckID}})
 	var last error // a question that fails is asked again: to send everything again costs more
-	until := time.Now().Add(h.wait)
-	for pause := 100 * time.Millisecond; time.Now().Before(until); pause = min(2*pause, 5*time.Second) {
+	deadline := time.Now().Add(h.wait)
+	for pause := 100 * time.Millisecond; time.Now().Before(deadline); pause = min(2*pause, 5*time.Second) {
 		if sleep(ctx, pause); ctx.Err() != nil {
 			return ctx.Err()
 		}
-		var told struct{ Acks map[string]bool }
-		reply, err := h.ask(ctx, "/services/collector/ack", question)
+		var answer struct{ Acks map[string]bool }
+		reply, err := h.request(ctx, "/services/collector/ack", query)
 		if err == nil {
-			err = json.Unmarshal(reply, &told)
+			err = json.Unmarshal(reply, &answer)
 		}
-		if err == nil && told.Acks[strconv.FormatUint(*got.AckID, 10)] {
+		if err == nil && answer.Acks[strconv.FormatUint(*got.AckID, 10)] {
 			return nil
 		}
 		last = err
 	}
-	return errors.Join(fmt.Errorf("it hasn't said for %s that it has indexed what it received", h.wait), hide(last))
+	return errors.Join(fmt.Errorf("it hasn't said for %s that it has indexed what it received", h.wait), asTemporary(last))
 }

@@ -81,8 +81,8 @@ func (p *poster) post(ctx context.Context, to, contentType string, body []byte, 
 	if err != nil {
 		return nil, fmt.Errorf("it answers %s, and not all of it: %s", resp.Status, mask(err.Error(), secrets...))
 	}
-	said := mask(string(reply), secrets...)
-	return []byte(said), verdict(resp, said)
+	text := mask(string(reply), secrets...)
+	return []byte(text), checkStatus(resp, text)
 }
 
 // secretPath is an address's path, which may be all that lets somebody in: that of a webhook often is.
@@ -95,23 +95,23 @@ func secretPath(address string) string {
 }
 
 // mask takes secrets out of what a receiver says, as they are and as JSON, HTML and addresses have them: that's logged, and shown.
-func mask(words string, secrets ...string) string {
+func mask(text string, secrets ...string) string {
 	for _, s := range secrets {
 		if s == "" {
 			continue
 		}
 		quoted, _ := json.Marshal(s)
-		for _, is := range []string{
+		for _, encoded := range []string{
 			s, string(quoted[1 : len(quoted)-1]), strings.ReplaceAll(s, "/", `\/`), html.EscapeString(s), url.QueryEscape(s), (&url.URL{Path: s}).EscapedPath(),
 		} {
-			words = strings.ReplaceAll(words, is, "***")
+			text = strings.ReplaceAll(text, encoded, "***")
 		}
 	}
-	return words
+	return text
 }
 
-// verdict is what a status means for what was posted.
-func verdict(resp *http.Response, reply string) error {
+// checkStatus is what a status means for what was posted.
+func checkStatus(resp *http.Response, reply string) error {
 	why := resp.Status
 	if text := strings.TrimSpace(reply); text != "" {
 		why += ": " + text
@@ -119,7 +119,7 @@ func verdict(resp *http.Response, reply string) error {
 	err := errors.New("it answers " + why)
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return &later{err, retryAfter(resp.Header.Get("Retry-After"))}
+		return &retryLater{err, retryAfter(resp.Header.Get("Retry-After"))}
 	case http.StatusBadGateway, http.StatusGatewayTimeout:
 		return err
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired,
@@ -130,9 +130,9 @@ func verdict(resp *http.Response, reply string) error {
 	case 2:
 		return nil
 	case 4:
-		return &refusal{why}
+		return &rejection{why}
 	case 5:
-		return &fault{err.Error()}
+		return &receiverError{err.Error()}
 	}
 	return err
 }

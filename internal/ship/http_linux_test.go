@@ -35,7 +35,7 @@ type receiver struct {
 
 	mu     sync.Mutex
 	kept   []string
-	tricks []trick // of each request, in turn; then it behaves, unless it's to begin again
+	tricks []misbehavior // of each request, in turn; then it behaves, unless it's to begin again
 	again  bool
 	asked  int
 	sink   string                 // whose receiver it is
@@ -43,7 +43,7 @@ type receiver struct {
 	heard  bytes.Buffer           // every request's head
 }
 
-func newReceiver(t *testing.T, tricks ...trick) *receiver {
+func newReceiver(t *testing.T, tricks ...misbehavior) *receiver {
 	t.Helper()
 	r := &receiver{tricks: tricks, done: make(chan struct{})}
 	r.Server = httptest.NewUnstartedServer(r)
@@ -58,17 +58,17 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		return
 	}
-	if now := r.take(w, req, events(req.URL.Path, body)); now != nil {
+	if now := r.accept(w, req, events(req.URL.Path, body)); now != nil {
 		now(r, w, req)
 	}
 }
 
-// take keeps what it's sent, as far as it does, and says how to answer; nil: it's answered.
-func (r *receiver) take(w http.ResponseWriter, req *http.Request, lines []string) func(*receiver, http.ResponseWriter, *http.Request) {
+// record keeps what it's sent, as far as it does, and says how to answer; nil: it's answered.
+func (r *receiver) accept(w http.ResponseWriter, req *http.Request, lines []string) func(*receiver, http.ResponseWriter, *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_ = req.Header.Write(&r.heard)
-	var now trick
+	var now misbehavior
 	if r.asked < len(r.tricks) || r.again {
 		now = r.tricks[r.asked%len(r.tricks)]
 	}
@@ -82,7 +82,7 @@ func (r *receiver) take(w http.ResponseWriter, req *http.Request, lines []string
 		return nil
 	}
 	r.kept = append(r.kept, lines...)
-	return well
+	return accept
 }
 
 func (r *receiver) got() []string {
@@ -99,22 +99,22 @@ func TestWebhookIsDown(t *testing.T) {
 	address := nowhere.Addr().String()
 	childtest.Must(t, errors.Join(nowhere.Close(), r.Listener.Close()))
 	s := newScene(t, audit.Limits{FileSize: 16 << 10}, Sink{Name: "hook", Type: "webhook", URL: "http://" + address})
-	s.happen(100)
+	s.record(100)
 	stop := s.start()
 	wait(t, "it fails", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["hook"].Retries > 3 })
-	s.happen(100)
+	s.record(100)
 	stop() // and the shipper is started again meanwhile
 	s.start()
 	if r.Listener, err = net.Listen("tcp", address); err != nil {
 		t.Fatal(err)
 	}
 	r.Start()
-	s.all()
-	arrived(t, r.got(), s.lines())
+	s.waitDelivered()
+	checkArrived(t, r.got(), s.lines())
 }
 
-// TestRefused: a record that is refused for good is a gap that names it; the others aren't held up.
-func TestRefused(t *testing.T) {
+// TestRejected: a record that is refused for good is a gap that names it; the others aren't held up.
+func TestRejected(t *testing.T) {
 	r := newReceiver(t)
 	refused := func(line string) bool {
 		return strings.Contains(line, `"path":"/x/13"`) || strings.Contains(line, `"path":"/x/40"`)
@@ -123,12 +123,12 @@ func TestRefused(t *testing.T) {
 	r.Start()
 	token := secret(t, "canary-token")
 	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL, Token: token, MaxRecord: 4096})
-	s.happen(30)
-	s.happen(1, func(e *event.Event) { e.Target = strings.Repeat("y", 5000) })
-	s.happen(20)
+	s.record(30)
+	s.record(1, func(e *event.Event) { e.Target = strings.Repeat("y", 5000) })
+	s.record(20)
 	stop := s.start()
-	s.all()
-	wait(t, "all refusals are logged", func() bool { return s.refused() == 3 })
+	s.waitDelivered()
+	wait(t, "all refusals are logged", func() bool { return s.rejected() == 3 })
 	stop()
 	want := s.lines()
 	got := r.got()
@@ -151,7 +151,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	st, err := ReadState(s.cfg.State)
-	if err != nil || gaps != 3 || st.Sinks["hook"].Refused != 3 || st.Sinks["hook"].Gaps != 3 {
+	if err != nil || gaps != 3 || st.Sinks["hook"].Rejected != 3 || st.Sinks["hook"].Gaps != 3 {
 		t.Errorf("%d gaps, %+v, %v", gaps, st.Sinks["hook"], err)
 	}
 	if strings.Contains(s.log.String()+strings.Join(got, ""), "canary-token") {
@@ -159,8 +159,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// refused is of how many refused records the log tells.
-func (s *scene) refused() (sum int) {
+// isRejected is of how many refused records the log tells.
+func (s *scene) rejected() (sum int) {
 	for _, m := range regexp.MustCompile(`refused for good.* records=(\d+) `).FindAllStringSubmatch(s.log.String(), -1) {
 		n, _ := strconv.Atoi(m[1])
 		sum += n
@@ -168,8 +168,8 @@ func (s *scene) refused() (sum int) {
 	return sum
 }
 
-// TestWordy: however much a receiver has to say, and whatever, little of it is told: in the log, in gaps, and in the state.
-func TestWordy(t *testing.T) {
+// TestLongReplies: however much a receiver has to say, and whatever, little of it is told: in the log, in gaps, and in the state.
+func TestLongReplies(t *testing.T) {
 	long := strings.Repeat("\\\x1b[2J\xff<\"E", 10_000)
 	for name, sink := range map[string]struct{ kind, status, body, log string }{
 		"a status":  {"webhook", "400 " + strings.Repeat("\\<\"E", 10_000), "", "refused for good"},
@@ -195,7 +195,7 @@ func TestWordy(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			s := newScene(t, audit.Limits{}, Sink{Name: strings.Repeat("n", 64), Type: sink.kind, URL: server.URL})
-			s.happen(50)
+			s.record(50)
 			began := time.Now()
 			stop := s.start()
 			if sink.log == "records wait" {
@@ -204,7 +204,7 @@ func TestWordy(t *testing.T) {
 					return st.Sinks[s.cfg.Sinks[0].Name].Retries > 5
 				})
 			} else {
-				s.all()
+				s.waitDelivered()
 			}
 			stop()
 			lines := strings.Split(strings.TrimSpace(s.log.String()), "\n")
@@ -234,8 +234,8 @@ func TestWordy(t *testing.T) {
 	}
 }
 
-// TestPoison: a record on which the receiver fails each time holds up nobody for ever, and one on which it fails now and then isn't given up.
-func TestPoison(t *testing.T) {
+// TestRecordFails: a record on which the receiver fails each time holds up nobody for ever, and one on which it fails now and then isn't given up.
+func TestRecordFails(t *testing.T) {
 	var mu sync.Mutex
 	var kept []string
 	n := 0
@@ -251,9 +251,9 @@ func TestPoison(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: server.URL, Batch: 8})
-	s.happen(30)
+	s.record(30)
 	s.start()
-	s.all()
+	s.waitDelivered()
 	mu.Lock()
 	defer mu.Unlock()
 	want := s.lines()
@@ -267,8 +267,8 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestRefusesAll: a receiver that takes nothing at all is set up wrongly. Nothing is given up for that.
-func TestRefusesAll(t *testing.T) {
+// TestRejectsAll: a receiver that takes nothing at all is set up wrongly. Nothing is given up for that.
+func TestRejectsAll(t *testing.T) {
 	r := newReceiver(t)
 	mended, takes := false, false
 	var first string
@@ -278,19 +278,19 @@ func TestRefusesAll(t *testing.T) {
 	}
 	r.Start()
 	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL})
-	s.happen(5)
+	s.record(5)
 	first = s.lines()[0]
 	s.start()
 	var st State
 	wait(t, "it has tried", func() bool { st, _ = ReadState(s.cfg.State); return st.Sinks["hook"].Retries > 2 })
-	if h := st.Sinks["hook"]; h.Cursor.Sequence != 0 || h.Refused != 0 || !strings.Contains(h.Failing, "neither a record") {
+	if h := st.Sinks["hook"]; h.Cursor.Sequence != 0 || h.Rejected != 0 || !strings.Contains(h.Failing, "neither a record") {
 		t.Errorf("%+v", h)
 	}
 	r.mu.Lock()
 	mended = true
 	r.mu.Unlock()
-	s.all()
-	arrived(t, r.got(), s.lines())
+	s.waitDelivered()
+	checkArrived(t, r.got(), s.lines())
 }
 
 // secret makes a file with a secret.
@@ -301,9 +301,9 @@ func secret(t *testing.T, text string) string {
 	return name
 }
 
-// TestRepeats: a receiver that repeats what it was asked, as errors of servers and frameworks do, has neither the token nor the address's path
-// told to others.
-func TestRepeats(t *testing.T) {
+// TestEchoedSecrets: a receiver that repeats what it was asked, as errors of servers and frameworks do, has neither the token nor the address's path
+// receivedEvent to others.
+func TestEchoedSecrets(t *testing.T) {
 	for name, repeat := range map[string]func(path, token string) string{
 		"as it is":   func(path, token string) string { return "The requested URL " + path + " was not found. " + token },
 		"JSON":       func(path, token string) string { text, _ := json.Marshal([]string{path, token}); return string(text) },
@@ -323,7 +323,7 @@ func TestRepeats(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: server.URL + "/in/canary%20path/", Token: secret(t, `canary/<token>&"x"+`)})
-			s.happen(1)
+			s.record(1)
 			stop := s.start()
 			wait(t, "it fails", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["hook"].Failing != "" })
 			stop()
@@ -343,7 +343,7 @@ func TestHTTPS(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	sink := Sink{Name: "hook", Type: "webhook", URL: r.URL, Token: token}
 	s := newScene(t, audit.Limits{}, sink)
-	s.happen(1)
+	s.record(1)
 	stop := s.start()
 	wait(t, "it's refused", func() bool { return strings.Contains(s.log.String(), "certificate") })
 	stop()
@@ -353,10 +353,10 @@ func TestHTTPS(t *testing.T) {
 	childtest.Must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw}), 0o600))
 	s.cfg.Sinks[0].CA = ca
 	s.start()
-	s.all()
+	s.waitDelivered()
 	childtest.Must(t, os.WriteFile(token, []byte("second"), 0o600))
-	s.happen(1)
-	s.all()
+	s.record(1)
+	s.waitDelivered()
 	r.mu.Lock()
 	heard := r.heard.String()
 	r.mu.Unlock()
@@ -458,13 +458,13 @@ func TestHEC(t *testing.T) {
 	s := newScene(t, audit.Limits{}, sink)
 	ackWait = 500 * time.Millisecond
 	t.Cleanup(func() { ackWait = 2 * time.Minute })
-	s.happen(100)
+	s.record(100)
 	stop := s.start()
-	s.all()
+	s.waitDelivered()
 	stop()
 	splunk.mu.Lock()
 	defer splunk.mu.Unlock()
-	arrived(t, splunk.indexed, s.lines())
+	checkArrived(t, splunk.indexed, s.lines())
 	if len(splunk.complain) > 0 {
 		t.Error(splunk.complain[0])
 	}
@@ -478,7 +478,7 @@ func TestHECWithoutAck(t *testing.T) {
 	splunk := newSplunk(t)
 	splunk.noAck = true
 	s := newScene(t, audit.Limits{}, Sink{Name: "splunk", Type: "hec", URL: splunk.URL, Token: secret(t, "the-token"), Index: "security"})
-	s.happen(3)
+	s.record(3)
 	stop := s.start()
 	wait(t, "it's told", func() bool {
 		return strings.Contains(s.log.String(), "switch indexer acknowledgement on for the token")
@@ -489,11 +489,11 @@ func TestHECWithoutAck(t *testing.T) {
 	}
 	s.cfg.Sinks[0].NoAck = true
 	s.start()
-	s.all()
+	s.waitDelivered()
 }
 
-// TestOTLPRejects: of what is rejected in part the sender isn't told which; it's found, and is a gap.
-func TestOTLPRejects(t *testing.T) {
+// TestOTLPRejected: of what is rejected in part the sender isn't told which; it's found, and is a gap.
+func TestOTLPRejected(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -521,9 +521,9 @@ func TestOTLPRejects(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	s := newScene(t, audit.Limits{}, Sink{Name: "otel", Type: "otlp", URL: server.URL + "/v1/logs", Token: secret(t, "canary-token")})
-	s.happen(10)
+	s.record(10)
 	s.start()
-	s.all()
+	s.waitDelivered()
 	mu.Lock()
 	defer mu.Unlock()
 	missing, gaps := 0, 0

@@ -14,14 +14,14 @@ import (
 	"github.com/toolguard/toolguard/internal/metrics"
 )
 
-// measures are what Prometheus is told of each sink.
-var measures = []struct {
+// sinkMetrics are what Prometheus is told of each sink.
+var sinkMetrics = []struct {
 	name, kind, help string
 	value            func(State, string, Status) float64
 }{
 	{"delivered_total", "counter", "records that the receiver has acknowledged, gaps among them", func(_ State, _ string, s Status) float64 { return float64(s.Delivered) }},
 	{"gaps_total", "counter", "of them, those that stand for records that couldn't be sent", func(_ State, _ string, s Status) float64 { return float64(s.Gaps) }},
-	{"refused_total", "counter", "records that the receiver won't take", func(_ State, _ string, s Status) float64 { return float64(s.Refused) }},
+	{"refused_total", "counter", "records that the receiver won't take", func(_ State, _ string, s Status) float64 { return float64(s.Rejected) }},
 	{"retries_total", "counter", "failures, after each of which the same records are sent again", func(_ State, _ string, s Status) float64 { return float64(s.Retries) }},
 	{"sequence", "gauge", "number of the last record that was delivered", func(_ State, _ string, s Status) float64 { return float64(s.Cursor.Sequence) }},
 	{"behind_records", "gauge", "records in the audit that aren't delivered", func(st State, name string, _ Status) float64 { return float64(st.Behind(name)) }},
@@ -41,7 +41,7 @@ var measures = []struct {
 
 // writeMetrics writes Prometheus's text format.
 func writeMetrics(w io.Writer, st State) {
-	for _, m := range measures {
+	for _, m := range sinkMetrics {
 		fmt.Fprintf(w, "# HELP toolguard_ship_%s %s\n# TYPE toolguard_ship_%s %s\n", m.name, m.help, m.name, m.kind)
 		for _, name := range slices.Sorted(st.Names()) {
 			s := st.Sinks[name]
@@ -64,15 +64,15 @@ func serveMetrics(ctx context.Context, at string, s *state) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		writeMetrics(w, s.now())
+		writeMetrics(w, s.current())
 	})
 	server := &http.Server{
-		Handler: metrics.InTurn(mux, watchers), MaxHeaderBytes: 16 << 10, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second,
+		Handler: metrics.Serialize(mux, maxMetricsClients), MaxHeaderBytes: 16 << 10, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second,
 	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	go func() { _ = server.Serve(metrics.Few(l, watchers)) }()
+	go func() { _ = server.Serve(metrics.LimitConns(l, maxMetricsClients)) }()
 	return nil
 }
 
-// watchers bounds how many connections there are for metrics at a time: on a port they may be anybody's.
-const watchers = 32
+// maxMetricsClients bounds how many connections there are for metrics at a time: on a port they may be anybody's.
+const maxMetricsClients = 32

@@ -23,9 +23,9 @@ func TestMetrics(t *testing.T) {
 	at := filepath.Join(dir, "metrics")
 	s := newScene(t, audit.Limits{}, Sink{Name: "file", Type: "file", Path: filepath.Join(dir, "out")})
 	s.cfg.Metrics = at
-	s.happen(5)
+	s.record(5)
 	s.start()
-	s.all()
+	s.waitDelivered()
 	ask := func(headers int) (status int, body string) {
 		client := http.Client{Transport: &http.Transport{
 			DisableKeepAlives: true,

@@ -15,13 +15,13 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// js publishes to NATS JetStream, one record after the other: of two that are on their way at once the first may be lost while a
+// jetStreamSink publishes to NATS JetStream, one record after the other: of two that are on their way at once the first may be lost while a
 // cluster chooses a leader, and would come after the second.
-type js struct {
+type jetStreamSink struct {
 	sink    Sink
 	subject string
 	servers []string
-	at      int // which of them is asked next
+	next    int // which of them is asked next
 	conn    *natsConn
 }
 
@@ -30,46 +30,46 @@ func openNATS(s Sink) (sender, error) {
 	if strings.ContainsAny(subject, " \t\r\n*>") {
 		return nil, fmt.Errorf("%q is no subject to publish to", subject)
 	}
-	return &js{sink: s, subject: subject, servers: strings.Split(s.URL, ",")}, nil
+	return &jetStreamSink{sink: s, subject: subject, servers: strings.Split(s.URL, ",")}, nil
 }
 
 // connect connects to one of the servers that the settings name. Those that servers name aren't asked: they'd get the token, too.
-func (j *js) connect(ctx context.Context) error {
+func (j *jetStreamSink) connect(ctx context.Context) error {
 	if j.conn != nil && !j.conn.nats.IsClosed() {
 		return nil
 	}
-	j.hangUp()
+	j.disconnect()
 	var all []string
 	for range j.servers {
-		server := j.servers[j.at%len(j.servers)]
+		server := j.servers[j.next%len(j.servers)]
 		conn, err := dialNATS(ctx, j.sink, server)
 		if err == nil {
 			j.conn = conn
 			return nil
 		}
-		j.at++
+		j.next++
 		all = append(all, server+": "+err.Error())
 	}
 	return errors.New(strings.Join(all, "; "))
 }
 
-// hangUp has another server asked next.
-func (j *js) hangUp() {
+// disconnect has another server asked next.
+func (j *jetStreamSink) disconnect() {
 	if j.conn != nil {
 		j.conn.close(nil)
 		j.conn = nil
-		j.at++
+		j.next++
 	}
 }
 
-func (j *js) send(ctx context.Context, records []record) (int, error) {
+func (j *jetStreamSink) send(ctx context.Context, records []record) (int, error) {
 	if err := j.connect(ctx); err != nil {
 		return 0, err
 	}
 	for i, r := range records {
 		if err := j.conn.publish(j.subject, r, time.Duration(j.sink.Timeout)); err != nil {
-			if no := (*refusal)(nil); !errors.As(err, &no) || j.conn.nats.IsClosed() {
-				j.hangUp()
+			if rejected := (*rejection)(nil); !errors.As(err, &rejected) || j.conn.nats.IsClosed() {
+				j.disconnect()
 			}
 			return i, err
 		}
@@ -83,13 +83,13 @@ type natsConn struct {
 	nats    *nats.Conn
 	stream  jetstream.JetStream
 	ctx     context.Context // ends with the connection, and says why
-	end     context.CancelCauseFunc
+	cancel  context.CancelCauseFunc
 	secrets []string     // that the server has got, and may send back
-	unread  atomic.Int64 // bytes that it may say until the next record
+	budget  atomic.Int64 // bytes that it may say until the next record
 }
 
-// natsTalk is how many bytes a server may say between two records. What a large cluster says of itself takes some KiB.
-const natsTalk = 256 << 10
+// readBudget is how many bytes a server may say between two records. What a large cluster says of itself takes some KiB.
+const readBudget = 256 << 10
 
 func dialNATS(ctx context.Context, s Sink, server string) (*natsConn, error) {
 	u, err := url.Parse(server)
@@ -102,24 +102,24 @@ func dialNATS(ctx context.Context, s Sink, server string) (*natsConn, error) {
 		return nil, err
 	}
 	c := &natsConn{Conn: conn}
-	c.unread.Store(natsTalk)
-	c.ctx, c.end = context.WithCancelCause(ctx)
+	c.budget.Store(readBudget)
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	context.AfterFunc(c.ctx, func() { _ = conn.Close() })
-	if err := c.greet(s, u); err != nil {
-		err = c.why(err)
+	if err := c.handshake(s, u); err != nil {
+		err = c.cause(err)
 		c.close(err)
 		return nil, err
 	}
 	return c, nil
 }
 
-// greet has nats.go begin on the connection: it's not to connect again, and not to keep what the server hasn't got.
-func (c *natsConn) greet(s Sink, u *url.URL) (err error) {
+// handshake has nats.go begin on the connection: it's not to connect again, and not to keep what the server hasn't got.
+func (c *natsConn) handshake(s Sink, u *url.URL) (err error) {
 	o := nats.Options{
 		Url: u.String(), CustomDialer: c, SkipHostLookup: true, IgnoreDiscoveredServers: true, AllowReconnect: false,
 		Name: "toolguard-ship", Secure: u.Scheme == "tls" || s.CA+s.Cert+s.ServerName != "",
 		Timeout: time.Duration(s.Timeout), FlusherTimeout: time.Duration(s.Timeout), PingInterval: nats.DefaultPingInterval,
-		AsyncErrorCB: func(_ *nats.Conn, _ *nats.Subscription, err error) { c.end(err) },
+		AsyncErrorCB: func(_ *nats.Conn, _ *nats.Subscription, err error) { c.cancel(err) },
 	}
 	if o.TLSConfig, err = s.tlsConfig(); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (c *natsConn) greet(s Sink, u *url.URL) (err error) {
 		c.secrets = append(c.secrets, o.Token)
 	}
 	if s.Creds != "" {
-		if o.UserJWT, o.SignatureCB, err = c.user(s.Creds); err != nil {
+		if o.UserJWT, o.SignatureCB, err = c.credentials(s.Creds); err != nil {
 			return err
 		}
 	}
@@ -144,8 +144,8 @@ func (c *natsConn) greet(s Sink, u *url.URL) (err error) {
 	return c.nats.FlushTimeout(o.Timeout) // by then it has said over TLS what it takes; before, anybody may have
 }
 
-// user reads a user's credentials, and signs with his key what the server asks.
-func (c *natsConn) user(name string) (nats.UserJWTHandler, nats.SignatureHandler, error) {
+// credentials reads a user's credentials, and signs with his key what the server asks.
+func (c *natsConn) credentials(name string) (nats.UserJWTHandler, nats.SignatureHandler, error) {
 	text, err := readSecret(name)
 	if err != nil {
 		return nil, nil, err
@@ -168,22 +168,22 @@ func (c *natsConn) Dial(string, string) (net.Conn, error) { return c, c.ctx.Err(
 
 // Read bounds what nats.go keeps of a line without an end, and of answers to nobody.
 func (c *natsConn) Read(p []byte) (int, error) {
-	if c.unread.Load() <= 0 {
-		return 0, fmt.Errorf("it says more than %d bytes without being asked", natsTalk)
+	if c.budget.Load() <= 0 {
+		return 0, fmt.Errorf("it says more than %d bytes without being asked", readBudget)
 	}
 	n, err := c.Conn.Read(p)
-	c.unread.Add(int64(-n))
+	c.budget.Add(int64(-n))
 	return n, err
 }
 
 func (c *natsConn) close(why error) {
-	c.end(why)
+	c.cancel(why)
 	_ = c.Conn.Close() // first, so that nats.go doesn't wait to send something
 	c.nats.Close()
 }
 
-// why is what ended the connection, where that's known, or else what came of it. Its secrets are taken out.
-func (c *natsConn) why(err error) error {
+// endError is what ended the connection, where that's known, or else what came of it. Its secrets are taken out.
+func (c *natsConn) cause(err error) error {
 	if cause := context.Cause(c.ctx); cause != nil {
 		err = cause
 	} else if last := c.nats.LastError(); errors.Is(err, nats.ErrConnectionClosed) && last != nil {
@@ -192,30 +192,30 @@ func (c *natsConn) why(err error) error {
 	return errors.New(mask(err.Error(), c.secrets...))
 }
 
-// tooLarge is JetStream's error for a message that is longer than its stream allows (JSStreamMessageExceedsMaximumErr).
-const tooLarge = 10054
+// errMessageTooLarge is JetStream's error for a message that is longer than its stream allows (JSStreamMessageExceedsMaximumErr).
+const errMessageTooLarge = 10054
 
 // publish waits until the stream has the record, on most of its servers. The uid lets it drop what comes again.
 func (c *natsConn) publish(subject string, r record, timeout time.Duration) error {
-	c.unread.Store(natsTalk)
+	c.budget.Store(readBudget)
 	ctx, cancel := context.WithTimeout(c.ctx, timeout)
 	defer cancel()
 	_, err := c.stream.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: r.body}, jetstream.WithMsgID(r.uid), jetstream.WithRetryAttempts(0))
-	var no *jetstream.APIError
+	var apiError *jetstream.APIError
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, nats.ErrMaxPayload):
-		return &refusal{fmt.Sprintf("with %d bytes and a header it's longer than what the server takes, %d", len(r.body), c.nats.MaxPayload())}
+		return &rejection{fmt.Sprintf("with %d bytes and a header it's longer than what the server takes, %d", len(r.body), c.nats.MaxPayload())}
 	case errors.Is(err, jetstream.ErrNoStreamResponse):
 		return fmt.Errorf("no stream takes the subject %s: make one", subject)
-	case errors.As(err, &no) && no.ErrorCode == tooLarge:
-		return &refusal{mask(no.Description, c.secrets...)}
-	case errors.As(err, &no):
-		return fmt.Errorf("the stream doesn't take it: error %d: %s", no.ErrorCode, mask(no.Description, c.secrets...))
+	case errors.As(err, &apiError) && apiError.ErrorCode == errMessageTooLarge:
+		return &rejection{mask(apiError.Description, c.secrets...)}
+	case errors.As(err, &apiError):
+		return fmt.Errorf("the stream doesn't take it: error %d: %s", apiError.ErrorCode, mask(apiError.Description, c.secrets...))
 	}
-	if err = c.why(err); strings.Contains(err.Error(), "Maximum Payload Violation") {
-		return &refusal{err.Error()}
+	if err = c.cause(err); strings.Contains(err.Error(), "Maximum Payload Violation") {
+		return &rejection{err.Error()}
 	}
 	return err
 }

@@ -14,11 +14,11 @@ import (
 )
 
 // natsServer says to each client what it's to say, when the client has said a line that begins so. It returns its address and what it hears.
-func natsServer(t *testing.T, says ...[2]string) (address string, heard *childtest.Output) {
+func natsServer(t *testing.T, replies ...[2]string) (address string, input *childtest.Output) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	childtest.Must(t, err)
-	heard = &childtest.Output{}
+	input = &childtest.Output{}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -26,11 +26,11 @@ func natsServer(t *testing.T, says ...[2]string) (address string, heard *childte
 			if err != nil {
 				return
 			}
-			_, _ = io.WriteString(heard, "a client\n")
+			_, _ = io.WriteString(input, "a client\n")
 			all.Go(func() {
 				defer conn.Close()
-				in := bufio.NewReader(io.TeeReader(conn, heard))
-				for _, s := range says {
+				in := bufio.NewReader(io.TeeReader(conn, input))
+				for _, s := range replies {
 					for line := ""; err == nil && !strings.HasPrefix(line, s[0]); {
 						line, err = in.ReadString('\n')
 					}
@@ -40,7 +40,7 @@ func natsServer(t *testing.T, says ...[2]string) (address string, heard *childte
 		}
 	})
 	t.Cleanup(func() { _ = l.Close(); all.Wait() })
-	return l.Addr().String(), heard
+	return l.Addr().String(), input
 }
 
 // TestNATSHostile: whatever a server says that nats.go survives, it's told, and tried again; the token goes nowhere else, nor in the clear
@@ -85,18 +85,18 @@ func TestNATSHostile(t *testing.T) {
 			out := t.TempDir() + "/out"
 			s := newScene(t, audit.Limits{}, Sink{Name: "file", Type: "file", Path: out},
 				Sink{Name: "nats", Type: "nats", URL: c.scheme + "://" + address, Token: secret(t, "canary-nats")})
-			s.happen(3)
+			s.record(3)
 			stop := s.start()
 			wait(t, "it's said why nothing is delivered", func() bool { return strings.Contains(s.log.String(), c.want) })
 			wait(t, "it's tried again", func() bool { return strings.Count(heard.String(), "a client") > 2 })
-			s.happen(3)
+			s.record(3)
 			wait(t, "the file has all", func() bool {
 				st, err := ReadState(s.cfg.State)
 				end, eerr := audit.End(s.cfg.Spool)
 				return err == nil && eerr == nil && st.Sinks["file"].Cursor.Sequence == end.Sequence
 			})
 			stop()
-			arrived(t, fileLines(t, out), s.lines())
+			checkArrived(t, fileLines(t, out), s.lines())
 			if text := s.log.String(); strings.Contains(text, "canary-nats") {
 				t.Errorf("the token is in the log: %s", text)
 			}

@@ -63,7 +63,7 @@ func (o *otlp) send(ctx context.Context, records []record) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var told struct {
+	var answer struct {
 		Code           int // of google.rpc.Status, which doesn't belong to a success
 		Message        string
 		PartialSuccess struct {
@@ -72,15 +72,15 @@ func (o *otlp) send(ctx context.Context, records []record) (int, error) {
 		} `json:"partialSuccess"`
 	}
 	if len(reply) > 0 {
-		if err := json.Unmarshal(reply, &told); err != nil {
+		if err := json.Unmarshal(reply, &answer); err != nil {
 			return 0, fmt.Errorf("it doesn't say what it has taken: %w", err)
 		}
 	}
-	if told.Code != 0 {
-		return 0, fmt.Errorf("it answers with 200, and error %d: %s", told.Code, told.Message)
+	if answer.Code != 0 {
+		return 0, fmt.Errorf("it answers with 200, and error %d: %s", answer.Code, answer.Message)
 	}
-	if n := told.PartialSuccess.Rejected; n != "" && n != "0" {
-		return 0, &refusal{fmt.Sprintf("it rejected %s of %d: %s", n, len(records), told.PartialSuccess.Message)} // not which
+	if n := answer.PartialSuccess.Rejected; n != "" && n != "0" {
+		return 0, &rejection{fmt.Sprintf("it rejected %s of %d: %s", n, len(records), answer.PartialSuccess.Message)} // not which
 	}
 	return len(records), nil
 }

@@ -14,15 +14,15 @@ import (
 
 // record is one event on its way to one sink.
 type record struct {
-	after audit.Cursor // where the audit is read on from after it
-	uid   string
-	body  []byte // as the sink is told, without a newline
-	gap   bool   // it stands for records that aren't there
-	facts
+	cursor audit.Cursor // where the audit is read on from after it
+	uid    string
+	body   []byte // as the sink is told, without a newline
+	gap    bool   // it stands for records that aren't there
+	members
 }
 
-// facts are what senders need to know of an event beside its text.
-type facts struct {
+// members are what senders need to know of an event beside its text.
+type members struct {
 	Time     int64 // milliseconds; of several when the last one happened
 	EndTime  int64 `json:"end_time"`
 	Severity int   `json:"severity_id"`
@@ -31,12 +31,12 @@ type facts struct {
 	Unmapped struct{ Kind, Session string }
 }
 
-func (f *facts) at() time.Time { return time.UnixMilli(f.Time) }
+func (f *members) at() time.Time { return time.UnixMilli(f.Time) }
 
 // newRecord makes a record of a line of the audit.
 func newRecord(line []byte, after audit.Cursor, format event.Format) (r record, err error) {
-	r = record{after: after, uid: uid(after)}
-	if err := json.Unmarshal(line, &r.facts); err != nil {
+	r = record{cursor: after, uid: uid(after)}
+	if err := json.Unmarshal(line, &r.members); err != nil {
 		return r, fmt.Errorf("record %d isn't JSON: %w", after.Sequence, err)
 	}
 	r.Time = cmp.Or(r.EndTime, r.Time)

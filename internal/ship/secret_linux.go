@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// locate finds the sink's files among the credentials that systemd hands over (LoadCredential=), where they have no path.
-func (s *Sink) locate() error {
+// resolveFiles finds the sink's files among the credentials that systemd hands over (LoadCredential=), where they have no path.
+func (s *Sink) resolveFiles() error {
 	for _, name := range []*string{&s.Token, &s.Key, &s.Cert, &s.CA, &s.Creds} {
 		if *name == "" || filepath.IsAbs(*name) {
 			continue

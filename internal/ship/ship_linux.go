@@ -21,8 +21,8 @@ func Check(cfg Config) error {
 
 // open makes a sink's sender, which connects when there's something to send.
 func (s *Sink) open() (to sender, err error) {
-	if err = s.locate(); err == nil {
-		to, err = kinds()[s.Type].open(*s)
+	if err = s.resolveFiles(); err == nil {
+		to, err = sinkTypes()[s.Type].open(*s)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", s.Name, err)
@@ -32,7 +32,7 @@ func (s *Sink) open() (to sender, err error) {
 
 // Run ships until the context ends.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
-	return run(ctx, cfg, log, usualPace)
+	return run(ctx, cfg, log, defaultPace)
 }
 
 func run(ctx context.Context, cfg Config, log *slog.Logger, p pace) error {
@@ -62,7 +62,7 @@ func run(ctx context.Context, cfg Config, log *slog.Logger, p pace) error {
 	for _, w := range workers {
 		all.Go(func() { w.run(ctx) })
 	}
-	st.keep(ctx)
+	st.writeChanges(ctx)
 	ended := make(chan struct{})
 	go func() { all.Wait(); close(ended) }()
 	select {

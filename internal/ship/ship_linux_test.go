@@ -26,8 +26,8 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// patience is how long a test waits for what must come.
-const patience = time.Minute
+// timeout is how long a test waits for what must come.
+const timeout = time.Minute
 
 // scene is an audit, and a shipper's folder and log.
 type scene struct {
@@ -56,8 +56,8 @@ func (s *scene) open(limits audit.Limits) {
 	s.t.Cleanup(func() { _ = spool.Close() })
 }
 
-// happen has events happen: denials, each of another file.
-func (s *scene) happen(n int, change ...func(*event.Event)) {
+// record has events happen: denials, each of another file.
+func (s *scene) record(n int, change ...func(*event.Event)) {
 	s.t.Helper()
 	list := make([]event.Event, n)
 	for i := range list {
@@ -75,7 +75,7 @@ func (s *scene) happen(n int, change ...func(*event.Event)) {
 	}
 }
 
-var quick = pace{poll: 5 * time.Millisecond, first: 5 * time.Millisecond, most: 50 * time.Millisecond}
+var quick = pace{poll: 5 * time.Millisecond, first: 5 * time.Millisecond, max: 50 * time.Millisecond}
 
 // start ships until the returned function is called.
 func (s *scene) start() (stop func()) {
@@ -113,18 +113,18 @@ func (s *scene) lines() (all []string) {
 	}
 }
 
-// wait waits until something is so.
+// backoff waits until something is so.
 func wait(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !so(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(timeout); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not after %s", what, patience)
+			t.Fatalf("%s: not after %s", what, timeout)
 		}
 	}
 }
 
-// all waits until a sink has got what the audit has, by its state.
-func (s *scene) all() {
+// waitDelivered waits until a sink has got what the audit has, by its state.
+func (s *scene) waitDelivered() {
 	s.t.Helper()
 	wait(s.t, "all is delivered", func() bool {
 		st, err := ReadState(s.cfg.State)
@@ -144,8 +144,8 @@ func (s *scene) all() {
 	})
 }
 
-// told is what a receiver needs to know of an event.
-type told struct {
+// receivedEvent is what a receiver needs to know of an event.
+type receivedEvent struct {
 	Metadata struct {
 		UID      string
 		Sequence uint64
@@ -157,7 +157,7 @@ type told struct {
 	}
 }
 
-func parse(t *testing.T, line string) (e told) {
+func parse(t *testing.T, line string) (e receivedEvent) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(line), &e); err != nil {
 		t.Fatalf("%v in %q", err, line)
@@ -165,8 +165,8 @@ func parse(t *testing.T, line string) (e told) {
 	return e
 }
 
-// arrived looks at what a receiver got: everything that was to come, in order when what comes again is left out, which is always the same.
-func arrived(t *testing.T, got, want []string) {
+// checkArrived looks at what a receiver got: everything that was to come, in order when what comes again is left out, which is always the same.
+func checkArrived(t *testing.T, got, want []string) {
 	t.Helper()
 	first := map[string]string{}
 	var in []string
@@ -205,17 +205,17 @@ func TestFile(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "events.jsonl")
 	childtest.Must(t, os.WriteFile(out, []byte(`{"torn`), 0o600))
 	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: out, Batch: 7})
-	s.happen(20)
+	s.record(20)
 	stop := s.start()
-	s.happen(30)
-	s.all()
+	s.record(30)
+	s.waitDelivered()
 	childtest.Must(t, os.Rename(out, out+".1"))
-	s.happen(30)
-	s.all()
+	s.record(30)
+	s.waitDelivered()
 	stop()
-	s.happen(5)
+	s.record(5)
 	s.start()
-	s.all()
+	s.waitDelivered()
 	before := fileLines(t, out+".1")
 	if before[0] != `{"torn` {
 		t.Errorf("%s", before[0])
@@ -225,7 +225,7 @@ func TestFile(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("%d lines, not %d: after a proper stop nothing comes twice", len(got), len(want))
 	}
-	arrived(t, got, want)
+	checkArrived(t, got, want)
 }
 
 // TestFileIsNew: of a file that was made anew its folder is synced, too, before what is in it counts as delivered.
@@ -265,10 +265,10 @@ func TestFormats(t *testing.T) {
 		return Sink{Name: strings.ReplaceAll(format, ".", "_"), Type: "file", Path: filepath.Join(dir, format), Format: format}
 	}
 	s := newScene(t, audit.Limits{}, sink("ocsf"), sink("ocsf-1.8"), sink("ecs"), sink("text"))
-	s.happen(3)
+	s.record(3)
 	s.start()
-	s.all()
-	arrived(t, fileLines(t, filepath.Join(dir, "ocsf")), s.lines())
+	s.waitDelivered()
+	checkArrived(t, fileLines(t, filepath.Join(dir, "ocsf")), s.lines())
 	older, ecs, text := fileLines(t, filepath.Join(dir, "ocsf-1.8")), fileLines(t, filepath.Join(dir, "ecs")), fileLines(t, filepath.Join(dir, "text"))
 	if len(older) != 4 || !strings.Contains(older[2], `"version":"1.8.0"`) || !strings.Contains(older[2], `"record_integrity":{"prev_event":"`) ||
 		strings.Contains(older[2], "attestation_list") || parse(t, older[2]).Metadata.Sequence != 3 {
@@ -286,12 +286,12 @@ func TestFormats(t *testing.T) {
 func TestGaps(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "events.jsonl")
 	s := newScene(t, audit.Limits{Size: 64 << 10, FileSize: 16 << 10, Drop: true}, Sink{Name: "f", Type: "file", Path: out})
-	s.happen(5)
+	s.record(5)
 	stop := s.start()
-	s.all()
+	s.waitDelivered()
 	stop()
 	for range 100 {
-		s.happen(2)
+		s.record(2)
 	}
 	files, err := filepath.Glob(filepath.Join(s.cfg.Spool, "*.jsonl"))
 	if err != nil || len(files) < 3 {
@@ -306,7 +306,7 @@ func TestGaps(t *testing.T) {
 	at[4] = bytes.Replace(at[4], []byte(`"time":`), []byte(`"time",`), 1)
 	childtest.Must(t, os.WriteFile(files[1], bytes.Join(at, []byte("\n")), 0o600))
 	s.start()
-	s.all()
+	s.waitDelivered()
 
 	seen, gaps, last := map[uint64]bool{}, map[uint64]uint64{}, uint64(0)
 	for _, line := range fileLines(t, out) {
@@ -333,70 +333,70 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestNeverThere: what a sink misses that has never got anything is a gap, too, also after the shipper was started again.
-func TestNeverThere(t *testing.T) {
+// TestGapBeforeFirst: what a sink misses that has never got anything is a gap, too, also after the shipper was started again.
+func TestGapBeforeFirst(t *testing.T) {
 	away := filepath.Join(t.TempDir(), "away", "events.jsonl")
 	s := newScene(t, audit.Limits{Size: 64 << 10, FileSize: 16 << 10, Drop: true}, Sink{Name: "away", Type: "file", Path: away})
-	s.happen(5)
+	s.record(5)
 	stop := s.start()
 	wait(t, "it fails", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["away"].Retries > 0 })
 	stop()
 	for range 100 {
-		s.happen(2)
+		s.record(2)
 	}
 	childtest.Must(t, os.Mkdir(filepath.Dir(away), 0o700))
 	s.start()
-	s.all()
+	s.waitDelivered()
 	want, got := s.lines(), fileLines(t, away)
 	gap, missing := parse(t, got[0]), parse(t, want[0]).Metadata.Sequence-1
 	if gap.Unmapped.Mechanism != "ship" || gap.Unmapped.Extra["exact"] != "true" || gap.Count != missing || missing < 5 {
 		t.Errorf("%d are missing: %s", missing, got[0])
 	}
-	arrived(t, got[1:], want)
+	checkArrived(t, got[1:], want)
 }
 
-// TestPutBack: where the audit was put back to an older copy, and others came in the places of records that a sink has, that's a gap there, also
+// TestOlderCopy: where the audit was put back to an older copy, and others came in the places of records that a sink has, that's a gap there, also
 // when the others are as many and as long.
-func TestPutBack(t *testing.T) {
+func TestOlderCopy(t *testing.T) {
 	out, older := filepath.Join(t.TempDir(), "events.jsonl"), filepath.Join(t.TempDir(), "audit")
 	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: out})
 	s.n = 100
-	s.happen(5)
+	s.record(5)
 	childtest.Must(t, errors.Join(s.spool.Close(), os.CopyFS(older, os.DirFS(s.cfg.Spool))))
 	s.open(audit.Limits{})
-	s.happen(5)
+	s.record(5)
 	stop := s.start()
-	s.all()
+	s.waitDelivered()
 	stop()
 	n := len(fileLines(t, out))
 	childtest.Must(t, errors.Join(s.spool.Close(), os.RemoveAll(s.cfg.Spool), os.CopyFS(s.cfg.Spool, os.DirFS(older))))
 	s.open(audit.Limits{})
-	s.happen(5)
+	s.record(5)
 	childtest.Must(t, s.spool.Close())
 	s.open(audit.Limits{})
-	s.happen(3)
+	s.record(3)
 	s.start()
-	s.all()
+	s.waitDelivered()
 	want, got := s.lines(), fileLines(t, out)[n:]
 	if gap := parse(t, got[0]); gap.Unmapped.Mechanism != "ship" || gap.Unmapped.Extra["exact"] != "false" || gap.Metadata.Sequence != uint64(n) {
 		t.Error(got[0])
 	}
-	arrived(t, got[1:], want[n:])
+	checkArrived(t, got[1:], want[n:])
 }
 
-// TestAnotherAudit: one that takes the place of what was there is sent from its beginning, behind a gap.
-func TestAnotherAudit(t *testing.T) {
+// TestReplacedAudit: one that takes the place of what was there is sent from its beginning, behind a gap.
+func TestReplacedAudit(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "events.jsonl")
 	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: out})
-	s.happen(5)
+	s.record(5)
 	stop := s.start()
-	s.all()
+	s.waitDelivered()
 	stop()
 	n := len(fileLines(t, out))
 	childtest.Must(t, s.spool.Close())
 	childtest.Must(t, os.RemoveAll(s.cfg.Spool))
 	s.open(audit.Limits{})
-	s.happen(2)
+	s.record(2)
 	s.start()
 	want := s.lines()
 	wait(t, "the other one comes", func() bool { return len(fileLines(t, out)) >= n+1+len(want) })
@@ -405,15 +405,15 @@ func TestAnotherAudit(t *testing.T) {
 	if gap.Unmapped.Kind != "gap" || gap.Unmapped.Extra["exact"] != "false" || !strings.Contains(gap.Unmapped.Extra["why"], "replaced by another one") {
 		t.Error(got[0])
 	}
-	arrived(t, got[1:], want)
+	checkArrived(t, got[1:], want)
 }
 
-// TestKept: a sink that isn't there loses nothing, and doesn't hold up another one; what the state says of both is so.
-func TestKept(t *testing.T) {
+// TestUnreachableSink: a sink that isn't there loses nothing, and doesn't hold up another one; what the state says of both is so.
+func TestUnreachableSink(t *testing.T) {
 	dir := t.TempDir()
 	away := filepath.Join(dir, "away", "events.jsonl")
 	s := newScene(t, audit.Limits{}, Sink{Name: "away", Type: "file", Path: away}, Sink{Name: "there", Type: "file", Path: filepath.Join(dir, "events.jsonl")})
-	s.happen(200)
+	s.record(200)
 	stop := s.start()
 	var st State
 	wait(t, "one has all, the other nothing", func() bool {
@@ -429,34 +429,34 @@ func TestKept(t *testing.T) {
 	}
 	childtest.Must(t, os.Mkdir(filepath.Dir(away), 0o700))
 	s.start()
-	s.all()
-	arrived(t, fileLines(t, away), s.lines())
+	s.waitDelivered()
+	checkArrived(t, fileLines(t, away), s.lines())
 	wait(t, "all is well", func() bool {
 		st, _ = ReadState(s.cfg.State)
 		return st.Sinks["away"].Failing == "" && st.Behind("away") == 0
 	})
 }
 
-// TestOne: two shippers would send everything twice.
-func TestOne(t *testing.T) {
+// TestSecondShipper: two shippers would send everything twice.
+func TestSecondShipper(t *testing.T) {
 	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: filepath.Join(t.TempDir(), "x")})
-	s.happen(1)
+	s.record(1)
 	s.start()
-	s.all()
+	s.waitDelivered()
 	err := run(t.Context(), s.cfg, slog.New(slog.DiscardHandler), quick)
 	if err == nil || !strings.Contains(err.Error(), "another shipper uses") {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestForgotten: a sink that isn't in the settings any more keeps nothing from being removed.
-func TestForgotten(t *testing.T) {
+// TestRemovedSink: a sink that isn't in the settings any more keeps nothing from being removed.
+func TestRemovedSink(t *testing.T) {
 	dir := t.TempDir()
 	sink := func(name string) Sink { return Sink{Name: name, Type: "file", Path: filepath.Join(dir, name)} }
 	s := newScene(t, audit.Limits{}, sink("a"), sink("b"))
-	s.happen(3)
+	s.record(3)
 	stop := s.start()
-	s.all()
+	s.waitDelivered()
 	stop()
 	all, err := audit.ReadCursors(filepath.Join(s.cfg.State, stateName))
 	if err != nil || len(all) != 2 || all["a"].File != 1 || all["a"].Sequence < 3 {
@@ -469,18 +469,18 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestWait: waits double up to a bound, and a receiver is left alone as long as it asks, within reason.
-func TestWait(t *testing.T) {
-	p := pace{first: time.Second, most: time.Minute}
+// TestBackoff: waits double up to a bound, and a receiver is left alone as long as it asks, within reason.
+func TestBackoff(t *testing.T) {
+	p := pace{first: time.Second, max: time.Minute}
 	for failures, most := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		for range 100 {
-			if d := p.wait(failures, nil); d > most*time.Second || d < most*time.Second/2 {
+			if d := p.backoff(failures, nil); d > most*time.Second || d < most*time.Second/2 {
 				t.Fatalf("%s after %d failures", d, failures)
 			}
 		}
 	}
-	for asked, want := range map[time.Duration]time.Duration{20 * time.Second: 20 * time.Second, time.Hour: mostLater} {
-		if d := p.wait(0, fmt.Errorf("x: %w", &later{errors.New("x"), asked})); d != want {
+	for asked, want := range map[time.Duration]time.Duration{20 * time.Second: 20 * time.Second, time.Hour: maxRetryAfter} {
+		if d := p.backoff(0, fmt.Errorf("x: %w", &retryLater{errors.New("x"), asked})); d != want {
 			t.Errorf("%s for %s", d, asked)
 		}
 	}
@@ -504,8 +504,8 @@ func TestHostileState(t *testing.T) {
 	}
 }
 
-// TestLongWords: what a receiver says is told in a few of its words.
-func TestLongWords(t *testing.T) {
+// TestTruncatedReason: what a receiver says is told in a few of its words.
+func TestTruncatedReason(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), `\"mechanism\":\"ship\"`) {
@@ -516,10 +516,10 @@ func TestLongWords(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	s := newScene(t, audit.Limits{}, Sink{Name: "otel", Type: "otlp", URL: server.URL})
-	s.happen(20)
+	s.record(20)
 	s.start()
-	s.all()
-	if n := len(s.log.String()); n == 0 || n > 20*4*maxWhy {
+	s.waitDelivered()
+	if n := len(s.log.String()); n == 0 || n > 20*4*maxReason {
 		t.Errorf("%d bytes of log", n)
 	}
 	if info, err := os.Stat(filepath.Join(s.cfg.State, stateName)); err != nil || info.Size() > 8<<10 {

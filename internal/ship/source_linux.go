@@ -11,15 +11,15 @@ import (
 
 // source reads the audit for one sink, as records in order. Where some are missing a gap comes first.
 type source struct {
-	reader *audit.Reader
-	format event.Format
-	stream *event.Stream // that gaps are made with
-	at     audit.Cursor  // after the last record
-	began  audit.Cursor  // before the first one of a sink that had none
-	held   *record       // it comes after the gap
-	why    string        // what was wrong since the last record
-	other  bool          // the audit is another one since
-	gapped bool          // the last record couldn't be read, and is a gap
+	reader         *audit.Reader
+	format         event.Format
+	stream         *event.Stream // that gaps are made with
+	at             audit.Cursor  // after the last record
+	began          audit.Cursor  // before the first one of a sink that had none
+	pending        *record       // it comes after the gap
+	why            string        // what was wrong since the last record
+	replaced       bool          // the audit is another one since
+	lastUnreadable bool          // the last record couldn't be read, and is a gap
 }
 
 func newSource(folder string, from audit.Cursor, format event.Format, version string) (*source, error) {
@@ -33,57 +33,57 @@ func newSource(folder string, from audit.Cursor, format event.Format, version st
 
 // next is the next record; io.EOF: there's none yet.
 func (s *source) next() (record, error) {
-	if r := s.held; r != nil {
-		s.held = nil
+	if r := s.pending; r != nil {
+		s.pending = nil
 		return *r, nil
 	}
-	var gone *audit.RemovedError
+	var removed *audit.RemovedError
 	var damage *audit.DamageError
-	var other *audit.ReplacedError
+	var replaced *audit.ReplacedError
 	for {
 		line, err := s.reader.Next()
 		switch {
-		case errors.As(err, &other):
-			s.other, s.why = true, err.Error()
-		case errors.As(err, &gone), errors.As(err, &damage):
+		case errors.As(err, &replaced):
+			s.replaced, s.why = true, err.Error()
+		case errors.As(err, &removed), errors.As(err, &damage):
 			s.why = err.Error()
 		case err != nil:
 			return record{}, err
 		default:
-			return s.take(line), nil
+			return s.record(line), nil
 		}
 	}
 }
 
-// take makes a line a record. If there's a gap before it, that's the record, and the line's own is held.
-func (s *source) take(line []byte) record {
-	before, at := s.at, s.reader.Cursor()
-	why, other, told := s.why, s.other, s.gapped
-	s.at, s.why, s.other = at, "", false
+// record makes a line a record. If there's a gap before it, that's the record, and the line's own is held.
+func (s *source) record(line []byte) record {
+	previous, at := s.at, s.reader.Cursor()
+	why, replaced, lastUnreadable := s.why, s.replaced, s.lastUnreadable
+	s.at, s.why, s.replaced = at, "", false
 	r, err := newRecord(line, at, s.format)
-	if s.gapped = err != nil; s.gapped {
+	if s.lastUnreadable = err != nil; s.lastUnreadable {
 		r = s.gap(at, 1, err.Error()+": 'toolguard audit verify' tells more")
 	}
-	beside := audit.Cursor{Chain: at.Chain, File: at.File, Offset: at.Offset - int64(len(line)), Sequence: at.Sequence - 1}
-	fresh, next := before.Chain == "", at.Sequence == before.Sequence+1
+	before := audit.Cursor{Chain: at.Chain, File: at.File, Offset: at.Offset - int64(len(line)), Sequence: at.Sequence - 1}
+	fresh, next := previous.Chain == "", at.Sequence == previous.Sequence+1
 	switch {
 	case why == "" && fresh:
-		s.began = beside
+		s.began = before
 		return r
-	case next && (why == "" || told): // a record that is wrong doesn't hang together with the next one
+	case next && (why == "" || lastUnreadable): // a record that is wrong doesn't hang together with the next one
 		return r
 	}
-	s.held = &r
+	s.pending = &r
 	switch {
-	case other || fresh:
-		return s.gap(beside, 0, why)
+	case replaced || fresh:
+		return s.gap(before, 0, why)
 	case next:
-		return s.gap(beside, 0, fmt.Sprintf("record %d isn't the one that was read before: %s", before.Sequence, why))
-	case at.Sequence <= before.Sequence:
-		return s.gap(beside, 0, fmt.Sprintf("the audit was put back to before record %d, and goes on with other ones", before.Sequence))
+		return s.gap(before, 0, fmt.Sprintf("record %d isn't the one that was read before: %s", previous.Sequence, why))
+	case at.Sequence <= previous.Sequence:
+		return s.gap(before, 0, fmt.Sprintf("the audit was put back to before record %d, and goes on with other ones", previous.Sequence))
 	}
-	missing := at.Sequence - 1 - before.Sequence
-	return s.gap(beside, missing, fmt.Sprintf("records %d to %d: %s", before.Sequence+1, at.Sequence-1, why))
+	missing := at.Sequence - 1 - previous.Sequence
+	return s.gap(before, missing, fmt.Sprintf("records %d to %d: %s", previous.Sequence+1, at.Sequence-1, why))
 }
 
 // gap says in a sink that records are missing there: so many, the last one of them before the cursor; 0: it isn't known how many.

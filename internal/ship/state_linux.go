@@ -29,7 +29,7 @@ type Status struct {
 	Cursor    audit.Cursor `json:"cursor"`
 	Delivered uint64       `json:"delivered"`         // records, gaps among them
 	Gaps      uint64       `json:"gaps"`              // of them, those in other records' places
-	Refused   uint64       `json:"refused"`           // records that the receiver won't take: a gap each
+	Rejected  uint64       `json:"refused"`           // records that the receiver won't take: a gap each
 	Retries   uint64       `json:"retries"`           // failures
 	Last      time.Time    `json:"last,omitzero"`     // when something was delivered
 	Oldest    time.Time    `json:"oldest,omitzero"`   // when the first of the records happened that wait
@@ -110,8 +110,8 @@ func (s *state) update(name string, change func(*Status)) {
 	}
 }
 
-// now is how all is.
-func (s *state) now() State {
+// current is how all is.
+func (s *state) current() State {
 	end, _ := audit.End(s.spool) // none: the workers say so
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *state) write() error {
 	out := json.NewEncoder(&text)
 	out.SetIndent("", "\t")
 	out.SetEscapeHTML(false) // six bytes for one, and there's a bound: audit.ReadState
-	err := out.Encode(s.now())
+	err := out.Encode(s.current())
 	if err == nil {
 		err = audit.Replace(filepath.Join(s.folder, stateName), text.Bytes())
 	}
@@ -144,14 +144,14 @@ func (s *state) write() error {
 	return nil
 }
 
-// keep writes the state whenever it has changed, until the end. What isn't written when the shipper is killed is sent again.
-func (s *state) keep(ctx context.Context) {
-	said := ""
+// writeChanges writes the state whenever it has changed, until the end. What isn't written when the shipper is killed is sent again.
+func (s *state) writeChanges(ctx context.Context) {
+	logged := ""
 	for ctx.Err() == nil {
 		sleep(ctx, 250*time.Millisecond)
-		if err := s.write(); err != nil && err.Error() != said {
-			said = err.Error()
-			s.log.Error(said + ": after the next start the sinks get again what they have")
+		if err := s.write(); err != nil && err.Error() != logged {
+			logged = err.Error()
+			s.log.Error(logged + ": after the next start the sinks get again what they have")
 		}
 	}
 }

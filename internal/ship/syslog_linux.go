@@ -17,10 +17,10 @@ import (
 // Syslog has no acknowledgements. A record counts as taken when the receiver's kernel has it and the connection has stood a moment since. When the
 // connection breaks, what was sent on it in the last seconds is sent again, up to a size: what the receiver may not have read.
 const (
-	settleFirst = time.Second // on a new connection: TLS 1.3 tells late that a certificate isn't taken
-	settle      = 100 * time.Millisecond
-	unsureTime  = 10 * time.Second
-	unsureSize  = 1 << 20
+	firstSettleTime = time.Second // on a new connection: TLS 1.3 tells late that a certificate isn't taken
+	settleTime      = 100 * time.Millisecond
+	resendTime      = 10 * time.Second
+	resendSize      = 1 << 20
 )
 
 // syslogFacility is "log audit".
@@ -32,11 +32,11 @@ type syslogger struct {
 	tls              *tls.Config // nil: none
 	timeout          time.Duration
 
-	conn   net.Conn
-	broken chan struct{} // closed when the receiver has ended the connection
-	ended  *error        // why; it may be read once broken is closed
-	fresh  bool          // nothing has settled on it yet
-	unsure []frame
+	conn        net.Conn
+	broken      chan struct{} // closed when the receiver has ended the connection
+	endReason   *error        // why; it may be read once broken is closed
+	unsettled   bool          // nothing has settled on it yet
+	unconfirmed []frame
 }
 
 // frame is a record as it was sent.
@@ -75,7 +75,7 @@ func (l *syslogger) send(ctx context.Context, records []record) (n int, err erro
 	}
 	defer func() {
 		if err != nil {
-			l.hangUp()
+			l.disconnect()
 		}
 	}()
 	deadline := time.Now().Add(l.timeout)
@@ -92,12 +92,12 @@ func (l *syslogger) send(ctx context.Context, records []record) (n int, err erro
 		all = append(all, text...)
 	}
 	if _, err := l.conn.Write(all); err != nil {
-		return 0, l.reason(err)
+		return 0, l.endError(err)
 	}
 	if err := l.settle(ctx, deadline); err != nil {
 		return 0, err
 	}
-	l.remember(frames)
+	l.storeUnconfirmed(frames)
 	return len(records), nil
 }
 
@@ -106,7 +106,7 @@ func (l *syslogger) datagrams(records []record) (int, error) {
 		_, err := l.conn.Write(syslogMessage(r))
 		switch {
 		case errors.Is(err, unix.EMSGSIZE):
-			return i, &refusal{"it's too long for a datagram: raise net.core.wmem_max, or use TCP"}
+			return i, &rejection{"it's too long for a datagram: raise net.core.wmem_max, or use TCP"}
 		case err != nil:
 			return i, err
 		}
@@ -114,19 +114,19 @@ func (l *syslogger) datagrams(records []record) (int, error) {
 	return len(records), nil
 }
 
-// keep looks after the connection while there's nothing to send: what was sent on one that broke is sent again, as soon as there's another one.
+// writeChanges looks after the connection while there's nothing to send: what was sent on one that broke is sent again, as soon as there's another one.
 // Time that passes while there's none says nothing of what the receiver has read.
-func (l *syslogger) keep(ctx context.Context) error {
+func (l *syslogger) maintain(ctx context.Context) error {
 	if l.conn != nil {
 		select {
 		case <-l.broken:
-			l.hangUp()
+			l.disconnect()
 		default:
-			l.remember(nil)
+			l.storeUnconfirmed(nil)
 			return nil
 		}
 	}
-	if len(l.unsure) == 0 {
+	if len(l.unconfirmed) == 0 {
 		return nil
 	}
 	_, err := l.send(ctx, nil)
@@ -138,7 +138,7 @@ func (l *syslogger) connect(ctx context.Context) error {
 	if l.conn != nil {
 		select {
 		case <-l.broken:
-			l.hangUp()
+			l.disconnect()
 		default:
 			return nil
 		}
@@ -157,52 +157,52 @@ func (l *syslogger) connect(ctx context.Context) error {
 		}
 		conn = t
 	}
-	l.conn, l.fresh, l.broken, l.ended = conn, true, make(chan struct{}), new(error)
+	l.conn, l.unsettled, l.broken, l.endReason = conn, true, make(chan struct{}), new(error)
 	if l.network == "unixgram" {
 		return nil // nothing is ever read there
 	}
 	go func(broken chan struct{}, ended *error) {
 		_, *ended = io.Copy(io.Discard, conn)
 		close(broken)
-	}(l.broken, l.ended)
-	var again []byte
-	for _, f := range l.unsure {
-		again = append(again, f.text...)
+	}(l.broken, l.endReason)
+	var resend []byte
+	for _, f := range l.unconfirmed {
+		resend = append(resend, f.text...)
 	}
 	_ = conn.SetWriteDeadline(time.Now().Add(l.timeout))
-	if _, err := conn.Write(again); err != nil {
-		err = l.reason(err)
-		l.hangUp()
+	if _, err := conn.Write(resend); err != nil {
+		err = l.endError(err)
+		l.disconnect()
 		return err
 	}
-	for i := range l.unsure {
-		l.unsure[i].at = time.Now()
+	for i := range l.unconfirmed {
+		l.unconfirmed[i].at = time.Now()
 	}
 	return nil
 }
 
-func (l *syslogger) hangUp() {
+func (l *syslogger) disconnect() {
 	_ = l.conn.Close()
 	l.conn = nil
 }
 
 var errEnded = errors.New("the receiver has ended the connection")
 
-// reason is why the receiver has ended the connection. A write that fails for it only says "broken pipe"; the alert of TLS that gives the reason
+// endError is why the receiver has ended the connection. A write that fails for it only says "broken pipe"; the alert of TLS that gives the reason
 // is what is read, which may be a moment later.
-func (l *syslogger) reason(write error) error {
+func (l *syslogger) endError(write error) error {
 	select {
 	case <-l.broken:
-	case <-time.After(settleFirst):
+	case <-time.After(firstSettleTime):
 		return write
 	}
-	if *l.ended == nil {
+	if *l.endReason == nil {
 		return errEnded
 	}
-	return fmt.Errorf("%w: %w", errEnded, *l.ended)
+	return fmt.Errorf("%w: %w", errEnded, *l.endReason)
 }
 
-// settle waits until the receiver's kernel has all, and a moment more.
+// settleTime waits until the receiver's kernel has all, and a moment more.
 func (l *syslogger) settle(ctx context.Context, deadline time.Time) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		waiting, err := unsent(l.conn)
@@ -215,26 +215,26 @@ func (l *syslogger) settle(ctx context.Context, deadline time.Time) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the receiver has left %d bytes for %s", waiting, l.timeout)
 		}
-		if err := l.stands(ctx, pause); err != nil {
+		if err := l.waitConnected(ctx, pause); err != nil {
 			return err
 		}
 	}
-	moment := settle
-	if l.fresh {
-		moment = settleFirst
+	moment := settleTime
+	if l.unsettled {
+		moment = firstSettleTime
 	}
-	if err := l.stands(ctx, moment); err != nil {
+	if err := l.waitConnected(ctx, moment); err != nil {
 		return err
 	}
-	l.fresh = false
+	l.unsettled = false
 	return nil
 }
 
-// stands waits, and says if the connection ends meanwhile.
-func (l *syslogger) stands(ctx context.Context, d time.Duration) error {
+// waitConnected waits, and says if the connection ends meanwhile.
+func (l *syslogger) waitConnected(ctx context.Context, d time.Duration) error {
 	select {
 	case <-l.broken:
-		return l.reason(errEnded)
+		return l.endError(errEnded)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(d):
@@ -242,15 +242,15 @@ func (l *syslogger) stands(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// remember keeps what the receiver may not have read yet, as far as that's bounded.
-func (l *syslogger) remember(frames []frame) {
-	l.unsure = append(l.unsure, frames...)
-	size, from := 0, len(l.unsure)
-	for from > 0 && size+len(l.unsure[from-1].text) <= unsureSize && time.Since(l.unsure[from-1].at) < unsureTime {
+// storeUnconfirmed keeps what the receiver may not have read yet, as far as that's bounded.
+func (l *syslogger) storeUnconfirmed(frames []frame) {
+	l.unconfirmed = append(l.unconfirmed, frames...)
+	size, from := 0, len(l.unconfirmed)
+	for from > 0 && size+len(l.unconfirmed[from-1].text) <= resendSize && time.Since(l.unconfirmed[from-1].at) < resendTime {
 		from--
-		size += len(l.unsure[from].text)
+		size += len(l.unconfirmed[from].text)
 	}
-	l.unsure = append([]frame(nil), l.unsure[from:]...)
+	l.unconfirmed = append([]frame(nil), l.unconfirmed[from:]...)
 }
 
 // unsent is how many bytes the receiver's kernel hasn't acknowledged.
@@ -275,20 +275,20 @@ func syslogMessage(r record) []byte {
 	if !ok {
 		severity = 6
 	}
-	number := (r.after.Sequence-1)%(1<<31-1) + 1 // RFC 5424, 7.3.1
+	number := (r.cursor.Sequence-1)%(1<<31-1) + 1 // RFC 5424, 7.3.1
 	head := fmt.Sprintf(`<%d>1 %s %s toolguard %s %s [meta sequenceId="%d"] `, syslogFacility*8+severity,
-		r.at().UTC().Format("2006-01-02T15:04:05.000Z"), syslogWord(r.Device.Hostname, 255), syslogWord(r.after.Chain, 128),
-		syslogWord(r.Unmapped.Kind, 32), number)
+		r.at().UTC().Format("2006-01-02T15:04:05.000Z"), syslogField(r.Device.Hostname, 255), syslogField(r.cursor.Chain, 128),
+		syslogField(r.Unmapped.Kind, 32), number)
 	return append([]byte(head), r.body...)
 }
 
-// syslogWord is a field of a header: printable, without a space, not empty.
-func syslogWord(s string, most int) string {
+// syslogField is a field of a header: printable, without a space, not empty.
+func syslogField(s string, maxLength int) string {
 	s = strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' {
 			return '_'
 		}
 		return r
 	}, s)
-	return orElse(s[:min(len(s), most)], "-")
+	return orElse(s[:min(len(s), maxLength)], "-")
 }

@@ -38,9 +38,9 @@ func TestSyslogUnread(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	childtest.Must(t, err)
 	defer l.Close()
-	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(patience))
+	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(timeout))
 	s := newScene(t, audit.Limits{}, Sink{Name: "log", Type: "syslog", URL: "tcp://" + l.Addr().String()})
-	s.happen(10)
+	s.record(10)
 	last, slowest := time.Now(), time.Duration(0) // how long a connection may have stood
 	s.start()
 	reset := func(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0); _ = conn.Close() }
@@ -51,14 +51,14 @@ func TestSyslogUnread(t *testing.T) {
 		last, slowest = time.Now(), max(slowest, time.Since(last))
 	}
 	st, err := ReadState(s.cfg.State)
-	if slowest = max(slowest, time.Since(last)); slowest >= settleFirst {
+	if slowest = max(slowest, time.Since(last)); slowest >= firstSettleTime {
 		t.Logf("on this machine it took %v to end a connection", slowest)
 	} else if err != nil || st.Sinks["log"].Cursor.Sequence != 0 {
 		t.Errorf("%+v %v", st, err)
 	}
 	conn, err := l.Accept()
 	childtest.Must(t, err)
-	s.all() // by its kernel's word
+	s.waitDelivered() // by its kernel's word
 	reset(conn)
 	if conn, err = l.Accept(); err != nil {
 		t.Fatal(err)
@@ -76,21 +76,21 @@ func TestSyslogUnread(t *testing.T) {
 	wait(t, "it comes again", func() bool { mu.Lock(); defer mu.Unlock(); return len(got) >= len(want) })
 	mu.Lock()
 	defer mu.Unlock()
-	arrived(t, got, want)
+	checkArrived(t, got, want)
 }
 
-// TestSyslogAway: what a receiver hadn't read when it was ended is sent again also when it takes a while to come back, and nothing else is to
+// TestSyslogReconnect: what a receiver hadn't read when it was ended is sent again also when it takes a while to come back, and nothing else is to
 // be sent.
-func TestSyslogAway(t *testing.T) {
+func TestSyslogReconnect(t *testing.T) {
 	l, err := net.Listen("tcp", "127.83.72.74:0") // where nobody else takes the port meanwhile
 	childtest.Must(t, err)
 	address := l.Addr().String()
 	s := newScene(t, audit.Limits{}, Sink{Name: "log", Type: "syslog", URL: "tcp://" + address})
-	s.happen(10)
+	s.record(10)
 	s.start()
 	conn, err := l.Accept()
 	childtest.Must(t, err)
-	s.all() // by its kernel's word
+	s.waitDelivered() // by its kernel's word
 	_ = conn.(*net.TCPConn).SetLinger(0)
 	childtest.Must(t, errors.Join(l.Close(), conn.Close()))
 	wait(t, "it's tried again and again", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["log"].Retries > 3 })
@@ -105,7 +105,7 @@ func TestSyslogAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(timeout))
 	want, got := s.lines(), []string{}
 	frames(conn, func(text string) {
 		_, body, _ := strings.Cut(text, "] ")
@@ -113,34 +113,34 @@ func TestSyslogAway(t *testing.T) {
 			_ = conn.Close()
 		}
 	})
-	arrived(t, got, want)
+	checkArrived(t, got, want)
 	wait(t, "all is well", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["log"].Failing == "" })
 }
 
-// TestUnsure: what is kept to be sent again is bounded in size and time.
-func TestUnsure(t *testing.T) {
+// TestUnconfirmedBounds: what is kept to be sent again is bounded in size and time.
+func TestUnconfirmedBounds(t *testing.T) {
 	var l syslogger
 	big := func(n int, at time.Time) frame { return frame{make([]byte, n), at} }
 	now := time.Now()
-	l.remember([]frame{big(unsureSize/2, now), big(unsureSize/2, now), big(unsureSize/2, now)})
-	if len(l.unsure) != 2 {
-		t.Errorf("%d are kept", len(l.unsure))
+	l.storeUnconfirmed([]frame{big(resendSize/2, now), big(resendSize/2, now), big(resendSize/2, now)})
+	if len(l.unconfirmed) != 2 {
+		t.Errorf("%d are kept", len(l.unconfirmed))
 	}
-	l.unsure[0].at = now.Add(-unsureTime)
-	if l.remember(nil); len(l.unsure) != 1 {
-		t.Errorf("%d are kept", len(l.unsure))
+	l.unconfirmed[0].at = now.Add(-resendTime)
+	if l.storeUnconfirmed(nil); len(l.unconfirmed) != 1 {
+		t.Errorf("%d are kept", len(l.unconfirmed))
 	}
-	l = syslogger{network: "tcp", address: "127.0.0.1:1", timeout: time.Second, unsure: []frame{big(1, now.Add(-time.Hour))}}
+	l = syslogger{network: "tcp", address: "127.0.0.1:1", timeout: time.Second, unconfirmed: []frame{big(1, now.Add(-time.Hour))}}
 	for range 2 { // and while the receiver is away, as long as it takes
-		if err := l.keep(t.Context()); err == nil || len(l.unsure) != 1 {
-			t.Errorf("%d are kept, %v", len(l.unsure), err)
+		if err := l.maintain(t.Context()); err == nil || len(l.unconfirmed) != 1 {
+			t.Errorf("%d are kept, %v", len(l.unconfirmed), err)
 		}
 	}
 }
 
 // TestSyslogHeader: the guarded's words don't get out of their fields.
 func TestSyslogHeader(t *testing.T) {
-	r := record{after: audit.Cursor{Chain: "c0ffee", Sequence: 1<<31 + 6}, body: []byte("text")}
+	r := record{cursor: audit.Cursor{Chain: "c0ffee", Sequence: 1<<31 + 6}, body: []byte("text")}
 	r.Time, r.Severity, r.Device.Hostname, r.Unmapped.Kind = 1795275015486, 4, "a b\nc\u202e", string(event.Denial)
 	want := `<107>1 2026-11-21T15:30:15.486Z a_b_c_ toolguard c0ffee denial [meta sequenceId="7"] text`
 	if got := string(syslogMessage(r)); got != want {

@@ -23,15 +23,15 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// trick is how a receiver treats one request.
-type trick struct {
+// misbehavior is how a receiver treats one request.
+type misbehavior struct {
 	keeps  int // halves of what it's sent, whatever it says of it
 	answer func(*receiver, http.ResponseWriter, *http.Request)
 	told   string // by the shipper
 }
 
-// well is an answer that every kind of sink takes: each acknowledgement has the number 7.
-func well(_ *receiver, w http.ResponseWriter, _ *http.Request) {
+// accept is an answer that every kind of sink takes: each acknowledgement has the number 7.
+func accept(_ *receiver, w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `{"text":"Success","code":0,"ackId":7,"acks":{"7":true}}`)
 }
 
@@ -45,13 +45,13 @@ func status(code int, headers ...string) func(*receiver, http.ResponseWriter, *h
 	}
 }
 
-// says answers 200.
-func says(body string) func(*receiver, http.ResponseWriter, *http.Request) {
+// reply answers 200.
+func reply(body string) func(*receiver, http.ResponseWriter, *http.Request) {
 	return func(_ *receiver, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
 }
 
-// raw says on the connection what needn't be HTTP, and ends it.
-func raw(texts ...string) func(*receiver, http.ResponseWriter, *http.Request) {
+// replyRaw says on the connection what needn't be HTTP, and ends it.
+func replyRaw(texts ...string) func(*receiver, http.ResponseWriter, *http.Request) {
 	return func(_ *receiver, w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
@@ -69,8 +69,8 @@ func raw(texts ...string) func(*receiver, http.ResponseWriter, *http.Request) {
 	}
 }
 
-// slowly says a byte at a time, without an end.
-func slowly(r *receiver, w http.ResponseWriter, req *http.Request) {
+// replySlowly says a byte at a time, without an end.
+func replySlowly(r *receiver, w http.ResponseWriter, req *http.Request) {
 	for {
 		_, _ = io.WriteString(w, " ")
 		_ = http.NewResponseController(w).Flush()
@@ -84,8 +84,8 @@ func slowly(r *receiver, w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// hangs says nothing until the client has gone.
-func hangs(r *receiver, _ http.ResponseWriter, req *http.Request) {
+// hang says nothing until the client has gone.
+func hang(r *receiver, _ http.ResponseWriter, req *http.Request) {
 	select {
 	case <-req.Context().Done():
 	case <-r.done:
@@ -96,13 +96,13 @@ const late = "deadline exceeded"
 
 const half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"
 
-var tricks = map[string]trick{
-	"hangs":                          {0, hangs, late},
-	"keeps all and hangs":            {2, hangs, late},
-	"answers slowly, without an end": {2, slowly, late},
-	"resets":                         {0, raw(), "connection reset"},
-	"keeps all and resets":           {2, raw(), "connection reset"},
-	"keeps half and resets":          {1, raw(), "connection reset"},
+var tricks = map[string]misbehavior{
+	"hangs":                          {0, hang, late},
+	"keeps all and hangs":            {2, hang, late},
+	"answers slowly, without an end": {2, replySlowly, late},
+	"resets":                         {0, replyRaw(), "connection reset"},
+	"keeps all and resets":           {2, replyRaw(), "connection reset"},
+	"keeps half and resets":          {1, replyRaw(), "connection reset"},
 	"429":                            {0, status(429), "429"},
 	"429 for a second":               {0, status(429, "Retry-After", "1"), "429"},
 	"429 until a time":               {0, status(429, "Retry-After", "Wed, 21 Oct 2015 07:28:00 GMT"), "429"},
@@ -114,16 +114,16 @@ var tricks = map[string]trick{
 	"503":                            {0, status(503, "Retry-After", "0"), "503"},
 	"504":                            {2, status(504), "504"},
 	"507":                            {0, status(507), "507"},
-	"half an answer":                 {2, raw(half), "unexpected EOF"},
-	"half a head":                    {2, raw("HTTP/1.1 200 OK\r\nContent-"), "connection broken"},
-	"no HTTP":                        {2, raw("SSH-2.0-OpenSSH_9.2\r\n"), "malformed"},
-	"a head without an end":          {2, raw("HTTP/1.1 200 OK\r\n", strings.Repeat("X: y\r\n", 100_000)), "headers exceeded"},
-	"only answers that aren't final": {2, raw(strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", 10_000)), "headers exceeded"},
-	"a token for a version":          {0, raw("canary-token 200 OK\r\n\r\n"), "***"},
-	"a token for a status":           {0, raw("HTTP/1.1 canary-token x\r\n\r\n"), "***"},
-	"a token for a header":           {0, raw("HTTP/1.1 200 OK\r\ncanary-token\r\n\r\n"), "***"},
-	"a token for a length":           {0, raw("HTTP/1.1 200 OK\r\nContent-Length: canary-token\r\n\r\n"), "***"},
-	"a token, and half":              {2, raw("HTTP/1.1 200 canary-token\r\nContent-Length: 9\r\n\r\n{"), "200 ***, and not all"},
+	"half an answer":                 {2, replyRaw(half), "unexpected EOF"},
+	"half a head":                    {2, replyRaw("HTTP/1.1 200 OK\r\nContent-"), "connection broken"},
+	"no HTTP":                        {2, replyRaw("SSH-2.0-OpenSSH_9.2\r\n"), "malformed"},
+	"a head without an end":          {2, replyRaw("HTTP/1.1 200 OK\r\n", strings.Repeat("X: y\r\n", 100_000)), "headers exceeded"},
+	"only answers that aren't final": {2, replyRaw(strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", 10_000)), "headers exceeded"},
+	"a token for a version":          {0, replyRaw("canary-token 200 OK\r\n\r\n"), "***"},
+	"a token for a status":           {0, replyRaw("HTTP/1.1 canary-token x\r\n\r\n"), "***"},
+	"a token for a header":           {0, replyRaw("HTTP/1.1 200 OK\r\ncanary-token\r\n\r\n"), "***"},
+	"a token for a length":           {0, replyRaw("HTTP/1.1 200 OK\r\nContent-Length: canary-token\r\n\r\n"), "***"},
+	"a token, and half":              {2, replyRaw("HTTP/1.1 200 canary-token\r\nContent-Length: 9\r\n\r\n{"), "200 ***, and not all"},
 	"redirects":                      {0, status(307, "Location", "/elsewhere"), "307"},
 	"redirects for good":             {0, status(308, "Location", "https://elsewhere.example/"), "308"},
 	"403":                            {0, status(403), "403"},
@@ -135,26 +135,26 @@ var tricks = map[string]trick{
 }
 
 // Those that speak of what was sent.
-var ownTricks = map[string]map[string]trick{
+var ownTricks = map[string]map[string]misbehavior{
 	"hec": {
-		"200, and busy":               {0, says(`{"text":"Server is busy","code":9}`), "switch indexer acknowledgement on"},
-		"200, and no JSON":            {0, says("<html>Log in</html>"), "switch indexer acknowledgement on"},
-		"no number to ask for":        {2, says(`{"text":"Success","code":0}`), "switch indexer acknowledgement on"},
-		"a number that is too long":   {2, says(`{"ackId":` + strings.Repeat("9", 100_000) + `}`), "switch indexer acknowledgement on"},
-		"a number below all":          {2, says(`{"ackId":-1}`), "switch indexer acknowledgement on"},
-		"a number that it denies":     {2, says(`{"ackId":8,"acks":{"8":false}}`), "hasn't said"},
-		"the number of something":     {2, says(`{"ackId":8,"acks":{"7":true}}`), "hasn't said"},
-		"it busies itself with words": {2, says(`{"ackId":8,"acks":{"8":"true"}}`), "hasn't said"},
+		"200, and busy":               {0, reply(`{"text":"Server is busy","code":9}`), "switch indexer acknowledgement on"},
+		"200, and no JSON":            {0, reply("<html>Log in</html>"), "switch indexer acknowledgement on"},
+		"no number to ask for":        {2, reply(`{"text":"Success","code":0}`), "switch indexer acknowledgement on"},
+		"a number that is too long":   {2, reply(`{"ackId":` + strings.Repeat("9", 100_000) + `}`), "switch indexer acknowledgement on"},
+		"a number below all":          {2, reply(`{"ackId":-1}`), "switch indexer acknowledgement on"},
+		"a number that it denies":     {2, reply(`{"ackId":8,"acks":{"8":false}}`), "hasn't said"},
+		"the number of something":     {2, reply(`{"ackId":8,"acks":{"7":true}}`), "hasn't said"},
+		"it busies itself with words": {2, reply(`{"ackId":8,"acks":{"8":"true"}}`), "hasn't said"},
 	},
 	"hec, without acknowledgements": {
-		"200, and busy":    {0, says(`{"text":"Server is busy, canary-token","code":9}`), "Server is busy, ***"},
-		"200, and no JSON": {0, says("<html>Log in</html>"), "no word"},
-		"200, and nothing": {0, says(""), "no word"},
+		"200, and busy":    {0, reply(`{"text":"Server is busy, canary-token","code":9}`), "Server is busy, ***"},
+		"200, and no JSON": {0, reply("<html>Log in</html>"), "no word"},
+		"200, and nothing": {0, reply(""), "no word"},
 	},
 	"otlp": {
-		"200, and no JSON":        {0, says("<html>Log in</html>"), "doesn't say what it has taken"},
-		"200, and an error":       {0, says(`{"code":14,"message":"canary-token has no room"}`), "*** has no room"},
-		"200, and half of an end": {2, says(`{"partialSuccess":{`), "doesn't say what it has taken"},
+		"200, and no JSON":        {0, reply("<html>Log in</html>"), "doesn't say what it has taken"},
+		"200, and an error":       {0, reply(`{"code":14,"message":"canary-token has no room"}`), "*** has no room"},
+		"200, and half of an end": {2, reply(`{"partialSuccess":{`), "doesn't say what it has taken"},
 	},
 	"webhook": {
 		"404, with its path": {0, func(_ *receiver, w http.ResponseWriter, r *http.Request) {
@@ -191,8 +191,8 @@ func events(path string, body []byte) (all []string) {
 	return all
 }
 
-// TestTricks: whatever a receiver does, once or three times, everything arrives, in order, and what comes again is the same.
-func TestTricks(t *testing.T) {
+// TestMisbehavior: whatever a receiver does, once or three times, everything arrives, in order, and what comes again is the same.
+func TestMisbehavior(t *testing.T) {
 	ackWait = 4 * time.Second
 	t.Cleanup(func() { ackWait = 2 * time.Minute })
 	for kind, own := range ownTricks {
@@ -213,7 +213,7 @@ func TestTricks(t *testing.T) {
 			receivers := map[string]*receiver{}
 			var sinks []Sink
 			for name, c := range all {
-				r := newReceiver(t, c, trick{}, c, c, c)
+				r := newReceiver(t, c, misbehavior{}, c, c, c)
 				r.Start()
 				sink.Name, sink.URL, sink.Timeout = "s"+strconv.Itoa(len(sinks)), r.URL+path, 0
 				if c.told == late { // on a slow machine others may be, too
@@ -223,14 +223,14 @@ func TestTricks(t *testing.T) {
 				r.sink = sink.Name
 			}
 			s := newScene(t, audit.Limits{}, sinks...)
-			s.happen(30)
+			s.record(30)
 			stop := s.start()
-			s.all()
-			s.happen(10)
-			s.all()
+			s.waitDelivered()
+			s.record(10)
+			s.waitDelivered()
 			stop()
 			for name, c := range all {
-				t.Run(name, func(t *testing.T) { receivers[name].fooled(t, c, s) })
+				t.Run(name, func(t *testing.T) { receivers[name].checkMisbehavior(t, c, s) })
 			}
 			if strings.Contains(s.log.String(), "canary") {
 				t.Error("what a receiver repeats tells a secret")
@@ -239,10 +239,10 @@ func TestTricks(t *testing.T) {
 	}
 }
 
-// fooled looks at what came of a trick.
-func (r *receiver) fooled(t *testing.T, c trick, s *scene) {
+// checkMisbehavior looks at what came of a trick.
+func (r *receiver) checkMisbehavior(t *testing.T, c misbehavior, s *scene) {
 	want, got := s.lines(), r.got()
-	arrived(t, got, want)
+	checkArrived(t, got, want)
 	if c.keeps > 0 && len(got) == len(want) {
 		t.Error("nothing came twice: it didn't misbehave")
 	}
@@ -254,30 +254,30 @@ func (r *receiver) fooled(t *testing.T, c trick, s *scene) {
 	}
 }
 
-// TestTricksInTurn: all that a receiver may do, one thing after the other.
-func TestTricksInTurn(t *testing.T) {
+// TestMisbehaviorSequence: all that a receiver may do, one thing after the other.
+func TestMisbehaviorSequence(t *testing.T) {
 	r := newReceiver(t)
 	for _, name := range slices.Sorted(maps.Keys(tricks)) {
-		r.tricks = append(r.tricks, tricks[name], trick{})
+		r.tricks = append(r.tricks, tricks[name], misbehavior{})
 	}
 	r.again = true
 	r.Start()
 	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL, Batch: 7, Timeout: duration(500 * time.Millisecond)})
 	s.start()
 	for range 25 {
-		s.happen(10)
+		s.record(10)
 	}
-	s.all()
-	arrived(t, r.got(), s.lines())
+	s.waitDelivered()
+	checkArrived(t, r.got(), s.lines())
 	if r.mu.Lock(); r.asked < len(r.tricks) {
 		t.Errorf("it was asked %d times only", r.asked)
 	}
 	r.mu.Unlock()
 }
 
-// TestManyTalk: as many receivers as there may be, each with as much to say as is told, in words that take the most room when they're written
+// TestMaximumState: as many receivers as there may be, each with as much to say as is told, in words that take the most room when they're written
 // down, leave a state that is read again: by toolguardd, and by the shipper as it starts.
-func TestManyTalk(t *testing.T) {
+func TestMaximumState(t *testing.T) {
 	for name, word := range map[string]string{"markup": "<", "quotes": `\`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -286,7 +286,7 @@ func TestManyTalk(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if !before.Load() {
 					w.WriteHeader(http.StatusForbidden)
-					_, _ = io.WriteString(w, strings.Repeat(word, 2*maxWhy))
+					_, _ = io.WriteString(w, strings.Repeat(word, 2*maxReason))
 				}
 			}))
 			t.Cleanup(server.Close)
@@ -295,11 +295,11 @@ func TestManyTalk(t *testing.T) {
 				sinks = append(sinks, Sink{Name: strings.Repeat("n", 62) + strconv.Itoa(10+i), Type: "webhook", URL: server.URL})
 			}
 			s := newScene(t, audit.Limits{}, sinks...)
-			s.happen(1)
+			s.record(1)
 			stop := s.start()
-			s.all()
+			s.waitDelivered()
 			before.Store(false)
-			s.happen(1)
+			s.record(1)
 			fail := func() bool {
 				st, err := ReadState(s.cfg.State)
 				childtest.Must(t, err)
@@ -321,8 +321,8 @@ func TestManyTalk(t *testing.T) {
 	}
 }
 
-// TestKilledAtFirst: what was delivered before the shipper was killed, and its first cursor wasn't written, is delivered again, the same.
-func TestKilledAtFirst(t *testing.T) {
+// TestKilledBeforeCursor: what was delivered before the shipper was killed, and its first cursor wasn't written, is delivered again, the same.
+func TestKilledBeforeCursor(t *testing.T) {
 	r := newReceiver(t)
 	r.Start()
 	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL})
@@ -332,15 +332,15 @@ func TestKilledAtFirst(t *testing.T) {
 	name := filepath.Join(s.cfg.State, stateName)
 	first, err := os.ReadFile(name)
 	childtest.Must(t, err)
-	s.happen(5)
+	s.record(5)
 	stop := s.start()
-	s.all()
+	s.waitDelivered()
 	stop()
 	childtest.Must(t, os.WriteFile(name, first, 0o600))
 	s.start()
-	s.all()
+	s.waitDelivered()
 	want, got := s.lines(), r.got()
-	arrived(t, got, want)
+	checkArrived(t, got, want)
 	if len(got) != 2*len(want) {
 		t.Errorf("%d records came, of %d", len(got), len(want))
 	}

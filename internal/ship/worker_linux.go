@@ -20,74 +20,74 @@ type sender interface {
 	send(ctx context.Context, records []record) (int, error)
 }
 
-// refusal is a receiver's word that it'll never take a record as it is.
-type refusal struct{ why string }
+// rejection is a receiver's word that it'll never take a record as it is.
+type rejection struct{ reason string }
 
-func (e *refusal) Error() string { return "refused: " + e.why }
+func (e *rejection) Error() string { return "refused: " + e.reason }
 
-// fault is a receiver's word that it failed: it may be the record that it fails on, each time.
-type fault struct{ why string }
+// receiverError is a receiver's word that it failed: it may be the record that it fails on, each time.
+type receiverError struct{ reason string }
 
-func (e *fault) Error() string { return e.why }
+func (e *receiverError) Error() string { return e.reason }
 
 // How often a receiver may fail on the same records before it's taken for a refusal: on several, and on one.
 const (
-	faultsOfMany = 2
-	faultsOfOne  = 5
+	batchErrors  = 2
+	recordErrors = 5
 )
 
-// refused tells whether an error says that one of so many records will never be taken, after so many others like it.
-func refused(err error, size, failures int) (why string, yes bool) {
-	var no *refusal
-	if errors.As(err, &no) {
-		return short(no.why), true
+// isRejected tells whether an error says that one of so many records will never be taken, after so many others like it.
+func isRejected(err error, size, failures int) (why string, yes bool) {
+	var rejected *rejection
+	if errors.As(err, &rejected) {
+		return truncate(rejected.reason), true
 	}
-	var f *fault
+	var f *receiverError
 	if !errors.As(err, &f) {
 		return "", false
 	}
-	most := faultsOfMany
+	maxErrors := batchErrors
 	if size == 1 {
-		most = faultsOfOne
+		maxErrors = recordErrors
 	}
-	return short(f.why), failures+1 >= most
+	return truncate(f.reason), failures+1 >= maxErrors
 }
 
-// maxWhy bounds what is told of a receiver's words, in bytes: a gap with them fits into the shortest max_record.
-const maxWhy = 300
+// maxReason bounds what is told of a receiver's words, in bytes: a gap with them fits into the shortest max_record.
+const maxReason = 300
 
-// short is the beginning of what a receiver says, as it may be shown.
-func short(why string) string {
-	why = event.Plain(why[:min(len(why), 2*maxWhy)])
-	if len(why) <= maxWhy {
-		return why
+// truncate is the beginning of what a receiver says, as it may be shown.
+func truncate(text string) string {
+	text = event.Plain(text[:min(len(text), 2*maxReason)])
+	if len(text) <= maxReason {
+		return text
 	}
-	return strings.ToValidUTF8(why[:maxWhy], "") + "…"
+	return strings.ToValidUTF8(text[:maxReason], "") + "…"
 }
 
-// later is an error after which the receiver asks to be left alone for a while.
-type later struct {
+// retryLater is an error after which the receiver asks to be left alone for a while.
+type retryLater struct {
 	err  error
 	wait time.Duration
 }
 
-func (e *later) Error() string { return e.err.Error() }
+func (e *retryLater) Error() string { return e.err.Error() }
 
 // pace is how often is tried.
-type pace struct{ poll, first, most time.Duration }
+type pace struct{ poll, first, max time.Duration }
 
-var usualPace = pace{poll: 250 * time.Millisecond, first: time.Second, most: time.Minute}
+var defaultPace = pace{poll: 250 * time.Millisecond, first: time.Second, max: time.Minute}
 
-// mostLater bounds how long a receiver may ask to be left alone.
-const mostLater = 5 * time.Minute
+// maxRetryAfter bounds how long a receiver may ask to be left alone.
+const maxRetryAfter = 5 * time.Minute
 
-// wait doubles with each failure, with some chance in it, so that not all shippers come back at once.
-func (p pace) wait(failures int, err error) time.Duration {
-	d := min(p.first<<min(failures, 16), p.most)
+// backoff doubles with each failure, with some chance in it, so that not all shippers come back at once.
+func (p pace) backoff(failures int, err error) time.Duration {
+	d := min(p.first<<min(failures, 16), p.max)
 	d = d/2 + rand.N(d/2+1)
-	var asked *later
+	var asked *retryLater
 	if errors.As(err, &asked) {
-		d = max(d, min(asked.wait, mostLater))
+		d = max(d, min(asked.wait, maxRetryAfter))
 	}
 	return d
 }
@@ -101,9 +101,9 @@ type worker struct {
 	log   *slog.Logger
 	pace  pace
 
-	said    string    // the failure that was logged last
-	logged  time.Time // when something was
-	refused struct {  // what isn't logged yet
+	lastLogged string    // the failure that was logged last
+	loggedAt   time.Time // when something was
+	rejected   struct {  // what isn't logged yet
 		count     int
 		last, why string
 	}
@@ -162,15 +162,15 @@ func (w *worker) deliver(ctx context.Context, batch []record) {
 			w.delivered(batch[:n])
 			batch, failures = batch[n:], 0
 		}
-		why, no := refused(err, size, failures)
+		why, rejected := isRejected(err, size, failures)
 		switch {
 		case err == nil:
 			size = len(batch)
 			continue
-		case no && size > 1:
+		case rejected && size > 1:
 			size, failures = (size+1)/2, 0
 			continue
-		case no && !batch[0].gap:
+		case rejected && !batch[0].gap:
 			if err = w.replace(ctx, batch[0], why); err == nil {
 				batch, failures = batch[1:], 0
 				continue
@@ -178,7 +178,7 @@ func (w *worker) deliver(ctx context.Context, batch []record) {
 		}
 		if ctx.Err() == nil {
 			w.failed(err)
-			sleep(ctx, w.pace.wait(failures, err))
+			sleep(ctx, w.pace.backoff(failures, err))
 			failures++
 		}
 	}
@@ -188,7 +188,7 @@ func (w *worker) deliver(ctx context.Context, batch []record) {
 func (w *worker) attempt(ctx context.Context, records []record) (int, error) {
 	for i, r := range records {
 		if len(r.body) > w.sink.MaxRecord && i == 0 {
-			return 0, &refusal{fmt.Sprintf("it has %d bytes, more than max_record", len(r.body))}
+			return 0, &rejection{fmt.Sprintf("it has %d bytes, more than max_record", len(r.body))}
 		} else if len(r.body) > w.sink.MaxRecord {
 			records = records[:i]
 			break
@@ -199,25 +199,25 @@ func (w *worker) attempt(ctx context.Context, records []record) (int, error) {
 
 // replace sends a gap in the place of a record that is refused. Where that's refused too, it's not the record that is wrong.
 func (w *worker) replace(ctx context.Context, r record, why string) error {
-	gap := w.from.gap(r.after, 1, fmt.Sprintf("record %s, a %s of session %q, was refused by sink %s: %s",
+	gap := w.from.gap(r.cursor, 1, fmt.Sprintf("record %s, a %s of session %q, was refused by sink %s: %s",
 		r.uid, r.Unmapped.Kind, r.Unmapped.Session, w.sink.Name, why))
 	if n, err := w.to.send(ctx, []record{gap}); n == 0 {
-		var no *refusal
-		if errors.As(err, &no) {
+		var rejected *rejection
+		if errors.As(err, &rejected) {
 			err = fmt.Errorf("it takes neither a record (%s) nor the word that it's missing: look at the sink's settings, and at the receiver's", why)
 		}
 		return err
 	}
-	w.state.update(w.sink.Name, func(s *Status) { s.Refused++ })
+	w.state.update(w.sink.Name, func(s *Status) { s.Rejected++ })
 	w.delivered([]record{gap})
-	w.refused.count++
-	w.refused.last, w.refused.why = r.uid, why
-	w.sayRefused()
+	w.rejected.count++
+	w.rejected.last, w.rejected.why = r.uid, why
+	w.logRejected()
 	return nil
 }
 
-func (w *worker) sayRefused() {
-	if r := &w.refused; r.count > 0 && w.mayLog() {
+func (w *worker) logRejected() {
+	if r := &w.rejected; r.count > 0 && w.mayLog() {
 		w.log.Error("records were refused for good, and are missing there", "sink", w.sink.Name, "records", r.count, "last", r.last, "why", r.why)
 		r.count = 0
 	}
@@ -225,10 +225,10 @@ func (w *worker) sayRefused() {
 
 // mayLog tells whether another line may be logged: one a second, so that no receiver pushes out what else is in the machine's journal.
 func (w *worker) mayLog() bool {
-	if time.Since(w.logged) < time.Second {
+	if time.Since(w.loggedAt) < time.Second {
 		return false
 	}
-	w.logged = time.Now()
+	w.loggedAt = time.Now()
 	return true
 }
 
@@ -241,25 +241,25 @@ func (w *worker) idle(ctx context.Context) {
 			return
 		}
 	}
-	w.works()
-	w.sayRefused()
+	w.healthy()
+	w.logRejected()
 	w.state.update(w.sink.Name, func(s *Status) { s.Oldest = time.Time{} })
 }
 
-// works notes that nothing is wrong any more.
-func (w *worker) works() {
-	if w.said != "" {
+// healthy notes that nothing is wrong any more.
+func (w *worker) healthy() {
+	if w.lastLogged != "" {
 		w.log.Info("records go on", "sink", w.sink.Name)
 	}
-	w.said = ""
+	w.lastLogged = ""
 	w.state.update(w.sink.Name, func(s *Status) { s.Failing, s.Since = "", time.Time{} })
 }
 
 func (w *worker) delivered(records []record) {
-	w.works()
+	w.healthy()
 	w.state.update(w.sink.Name, func(s *Status) {
 		s.Last = time.Now()
-		s.Cursor = records[len(records)-1].after
+		s.Cursor = records[len(records)-1].cursor
 		for _, r := range records {
 			s.Delivered++
 			if r.gap {
@@ -271,7 +271,7 @@ func (w *worker) delivered(records []record) {
 
 // failed notes why records wait. The same failure is logged once.
 func (w *worker) failed(err error) {
-	why := short(err.Error())
+	why := truncate(err.Error())
 	w.state.update(w.sink.Name, func(s *Status) {
 		s.Retries++
 		if s.Failing == "" {
@@ -279,8 +279,8 @@ func (w *worker) failed(err error) {
 		}
 		s.Failing = why
 	})
-	if why != w.said && w.mayLog() {
-		w.said = why
+	if why != w.lastLogged && w.mayLog() {
+		w.lastLogged = why
 		w.log.Warn("records wait", "sink", w.sink.Name, "why", why)
 	}
 }

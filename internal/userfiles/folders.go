@@ -39,8 +39,8 @@ func Of(home string, getenv func(string) string) Folders {
 	return Folders{in("XDG_CONFIG_HOME", ".config"), in("XDG_STATE_HOME", ".local/state")}
 }
 
-// List returns the folders that there are names for.
-func (f Folders) List() (list []string) {
+// All returns the folders that there are names for.
+func (f Folders) All() (list []string) {
 	for _, dir := range []string{f.Config, f.State} {
 		if dir != "" {
 			list = append(list, dir)
@@ -87,14 +87,14 @@ func nearest(folder, dir, ending string) (file, of string, err error) {
 	}
 }
 
-// ownFile tests whether only the user can have written a file two folders below that of the configuration, or of the state.
-func ownFile(file string) error {
-	return allOwn(file, filepath.Dir(file), filepath.Dir(filepath.Dir(file)))
+// checkFile tests whether only the user can have written a file two folders below that of the configuration, or of the state.
+func checkFile(file string) error {
+	return checkOwners(file, filepath.Dir(file), filepath.Dir(filepath.Dir(file)))
 }
 
-// allOwn tests whether all of these are the user's alone to write, where their names lead.
-func allOwn(paths ...string) error {
-	if err := ownWay(paths[0]); err != nil {
+// checkOwners tests whether all of these are the user's alone to write, where their names lead.
+func checkOwners(paths ...string) error {
+	if err := checkSymlinkOwners(paths[0]); err != nil {
 		return err
 	}
 	for _, path := range paths {
@@ -102,20 +102,20 @@ func allOwn(paths ...string) error {
 		if err := syscall.Stat(path, &st); err != nil {
 			return &fs.PathError{Op: "stat", Path: path, Err: err}
 		}
-		if err := own(path, &st); err != nil {
+		if err := checkOwner(path, &st); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ownWay tests whether no symlink on the way to a path is another user's, but for root's: root may have been left the home of somebody who could
+// checkSymlinkOwners tests whether no symlink on the way to a path is another user's, but for root's: root may have been left the home of somebody who could
 // lead it elsewhere.
-func ownWay(path string) error {
+func checkSymlinkOwners(path string) error {
 	for ; path != filepath.Dir(path); path = filepath.Dir(path) {
 		var st syscall.Stat_t
 		if err := syscall.Lstat(path, &st); err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFLNK && st.Uid != 0 {
-			if err := own(path, &syscall.Stat_t{Uid: st.Uid}); err != nil {
+			if err := checkOwner(path, &syscall.Stat_t{Uid: st.Uid}); err != nil {
 				return err
 			}
 		}
@@ -123,8 +123,8 @@ func ownWay(path string) error {
 	return nil
 }
 
-// own tests whether what st describes is the user's alone to write.
-func own(path string, st *syscall.Stat_t) error {
+// checkOwner tests whether what st describes is the user's alone to write.
+func checkOwner(path string, st *syscall.Stat_t) error {
 	switch user := os.Geteuid(); {
 	case int(st.Uid) != user:
 		return fmt.Errorf("%s is owned by user %d, and toolguard runs as user %d, whose own it must be (under sudo, HOME must be root's)", path, st.Uid, user)
@@ -140,7 +140,7 @@ func makeFolder(dir string) error {
 	if dir == "" {
 		return errNoHome
 	}
-	if err := ownWay(dir); err != nil {
+	if err := checkSymlinkOwners(dir); err != nil {
 		return err
 	}
 	at := dir
@@ -149,7 +149,7 @@ func makeFolder(dir string) error {
 		err := syscall.Stat(at, &st)
 		if err == nil {
 			if int(st.Uid) != os.Geteuid() {
-				return own(at, &st)
+				return checkOwner(at, &st)
 			}
 			break
 		}

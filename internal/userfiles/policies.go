@@ -30,7 +30,7 @@ func (f Folders) FindPolicy(dir string) (file, of string, err error) {
 	if file == "" {
 		return "", "", nil
 	}
-	if err := ownFile(file); errors.Is(err, fs.ErrNotExist) {
+	if err := checkFile(file); errors.Is(err, fs.ErrNotExist) {
 		return "", "", fmt.Errorf("the policy for %s isn't taken: %s is a symlink that leads nowhere; remove it, or name a policy: --policy FILE", of, file)
 	} else if err != nil {
 		return "", "", fmt.Errorf("the policy for %s isn't taken: %w; or name a policy: --policy FILE", of, err)

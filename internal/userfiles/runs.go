@@ -72,34 +72,34 @@ type Denial struct {
 // runs is the folder with one file for each workspace.
 func (f Folders) runs() string { return filepath.Join(f.State, "runs") }
 
-func (f Folders) runOf(workspace string) string {
+func (f Folders) runFile(workspace string) string {
 	return filepath.Join(f.runs(), key(workspace)+".json")
 }
 
-// KeepRun keeps a run as the last one of its workspace.
-func (f Folders) KeepRun(r Run) error {
+// SaveRun keeps a run as the last one of its workspace.
+func (f Folders) SaveRun(r Run) error {
 	if f.State == "" {
 		return errNoHome
 	}
 	r.Version = runVersion
-	text, err := r.bounded()
+	text, err := r.encode()
 	if err != nil {
 		return err
 	}
 	if err := makeFolder(f.runs()); err != nil {
 		return err
 	}
-	if err := allOwn(f.runs(), f.State); err != nil {
+	if err := checkOwners(f.runs(), f.State); err != nil {
 		return err
 	}
-	if err := replace(f.runOf(r.Workspace), text); err != nil {
+	if err := replace(f.runFile(r.Workspace), text); err != nil {
 		return err
 	}
 	return f.prune()
 }
 
-// bounded is the run as JSON, with as many of its denials as there may be.
-func (r Run) bounded() (text []byte, err error) {
+// encode is the run as JSON, with as many of its denials as there may be.
+func (r Run) encode() (text []byte, err error) {
 	r.Denials = r.Denials[:min(len(r.Denials), maxDenials)]
 	for {
 		text, err = json.Marshal(r)
@@ -110,12 +110,12 @@ func (r Run) bounded() (text []byte, err error) {
 	}
 }
 
-// ForgetRun removes what is kept of a workspace: its last run was denied nothing that anybody saw.
-func (f Folders) ForgetRun(workspace string) error {
-	if _, err := os.Lstat(f.runs()); f.State == "" || err != nil || allOwn(f.runs(), f.State) != nil {
+// RemoveRun removes what is kept of a workspace: its last run was denied nothing that anybody saw.
+func (f Folders) RemoveRun(workspace string) error {
+	if _, err := os.Lstat(f.runs()); f.State == "" || err != nil || checkOwners(f.runs(), f.State) != nil {
 		return nil // there's nothing of this user's
 	}
-	if err := os.Remove(f.runOf(workspace)); !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(f.runFile(workspace)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -130,7 +130,7 @@ func (f Folders) LastRun(dir string) (*Run, error) {
 	if err != nil || file == "" {
 		return nil, err
 	}
-	if err := ownFile(file); err != nil {
+	if err := checkFile(file); err != nil {
 		return nil, err
 	}
 	info, err := os.Stat(file)

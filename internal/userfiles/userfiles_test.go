@@ -41,7 +41,7 @@ func TestOf(t *testing.T) {
 	f := Of("", os.Getenv)
 	f.Config, f.State = "", ""
 	_, err := f.WritePolicy("/x", nil, false)
-	if _, of, found := f.FindPolicy("/x"); err != errNoHome || found != nil || of != "" || f.KeepRun(Run{}) != errNoHome || f.ForgetRun("/x") != nil || f.List() != nil {
+	if _, of, found := f.FindPolicy("/x"); err != errNoHome || found != nil || of != "" || f.SaveRun(Run{}) != errNoHome || f.RemoveRun("/x") != nil || f.All() != nil {
 		t.Error("without a home there is something")
 	}
 }
@@ -114,8 +114,8 @@ func TestRuns(t *testing.T) {
 	for i := range 3 * maxDenials {
 		r.Denials = append(r.Denials, Denial{Resource: "fs", Target: fmt.Sprint("/x/", i), Extra: map[string]string{"why": "x"}, Count: 1})
 	}
-	must(t, f.ForgetRun(r.Workspace))
-	must(t, f.KeepRun(r))
+	must(t, f.RemoveRun(r.Workspace))
+	must(t, f.SaveRun(r))
 	got, err := f.LastRun(r.Workspace + "/sub")
 	must(t, err)
 	if len(got.Denials) != maxDenials || got.Denials[7].Target != "/x/7" || got.Total != 3 || !got.Time.Equal(r.Time) || got.Flags.Policies[0] != "/p.toml" {
@@ -123,39 +123,39 @@ func TestRuns(t *testing.T) {
 	}
 	r.Denials[0].Suggest = strings.Repeat("x", maxRunBytes/2) // with the rest it's too long
 	r.Denials[1].Suggest = r.Denials[0].Suggest
-	must(t, f.KeepRun(r))
+	must(t, f.SaveRun(r))
 	if got, err = f.LastRun(r.Workspace); err != nil || len(got.Denials) != 1 {
 		t.Errorf("%v, %v", got, err)
 	}
-	for name, mode := range map[string]os.FileMode{f.State: os.ModeDir | 0o700, f.runs(): os.ModeDir | 0o700, f.runOf(r.Workspace): 0o600} {
+	for name, mode := range map[string]os.FileMode{f.State: os.ModeDir | 0o700, f.runs(): os.ModeDir | 0o700, f.runFile(r.Workspace): 0o600} {
 		if info, err := os.Stat(name); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v", name, info)
 		}
 	}
 	for text, why := range map[string]string{"{": "damaged", `{"version": 2}`: "another version", strings.Repeat("x", 3*maxRunBytes): "no file that toolguard has written"} {
-		must(t, os.WriteFile(f.runOf(r.Workspace), []byte(text), 0o600))
+		must(t, os.WriteFile(f.runFile(r.Workspace), []byte(text), 0o600))
 		if _, err := f.LastRun(r.Workspace); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%.20s: %v", text, err)
 		}
 	}
-	must(t, f.ForgetRun(r.Workspace))
+	must(t, f.RemoveRun(r.Workspace))
 	if got, err := f.LastRun(r.Workspace); got != nil || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
 	r.Denials = r.Denials[2:4]
 	for i := range maxWorkspaces + 3 {
 		r.Workspace = fmt.Sprintf("%s/%d", home, i)
-		must(t, f.KeepRun(r))
-		must(t, os.Chtimes(f.runOf(r.Workspace), time.Time{}, time.Unix(int64(i), 0)))
+		must(t, f.SaveRun(r))
+		must(t, os.Chtimes(f.runFile(r.Workspace), time.Time{}, time.Unix(int64(i), 0)))
 	}
 	if left, _ := os.ReadDir(f.runs()); len(left) != maxWorkspaces {
 		t.Errorf("%d are kept", len(left))
 	}
-	if _, err := os.Stat(f.runOf(home + "/1")); err == nil {
+	if _, err := os.Stat(f.runFile(home + "/1")); err == nil {
 		t.Error("an old one is kept")
 	}
 	must(t, os.Chmod(f.State, 0o770))
-	if err := f.KeepRun(r); err == nil || !strings.Contains(err.Error(), "writable by others") {
+	if err := f.SaveRun(r); err == nil || !strings.Contains(err.Error(), "writable by others") {
 		t.Error(err)
 	}
 }

@@ -108,8 +108,8 @@ func TestRingsStayRefused(t *testing.T) {
 			s := newScene(t, u, landlock, ringsGranted)
 			s.judge(t, "setup", s.run(t, a, s.command(a)), ok)
 			guarded(t, a, s)
-			if said := s.dryRun(t); !strings.Contains(said, seccomp.Unseen) {
-				t.Errorf("--dry-run doesn't say %q:\n%s", seccomp.Unseen, said)
+			if said := s.dryRun(t); !strings.Contains(said, seccomp.RingsDenied) {
+				t.Errorf("--dry-run doesn't say %q:\n%s", seccomp.RingsDenied, said)
 			}
 		})
 	}

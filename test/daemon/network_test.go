@@ -50,7 +50,7 @@ func newInternet(t *testing.T, more ...string) *internet {
 	i.away, err = netns.New()
 	must(t, err)
 	defer i.leave()
-	must(t, nettest.Others(append(more, "93.184.215.1", deniedIP)...))
+	must(t, nettest.LocalAddresses(append(more, "93.184.215.1", deniedIP)...))
 	names, err := net.ListenPacket("udp", "127.0.0.53:53")
 	must(t, err)
 	t.Cleanup(func() { _ = names.Close() })

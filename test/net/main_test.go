@@ -128,7 +128,7 @@ func makeInternet(dir string) error {
 	if alone {
 		addrs = append(addrs, nameIP)
 	}
-	errs := []error{nettest.Others(addrs...)}
+	errs := []error{nettest.LocalAddresses(addrs...)}
 	ca, err := nettest.NewAuthority()
 	if err != nil {
 		return err

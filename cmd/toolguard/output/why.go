@@ -56,7 +56,7 @@ func (s *Screen) Explained(run *userfiles.Run, n int, q explain.Question, e expl
 type NotAdded struct {
 	N      int
 	Denial *userfiles.Denial
-	Why    *grant.Refusal
+	Why    *grant.Rejection
 }
 
 // Addition is what is to be added to a policy, and what isn't.
@@ -73,7 +73,7 @@ func (s *Screen) Addition(file string, diff []string, left []NotAdded) {
 		s.line("%s", s.in(st, Clean(line)))
 	}
 	for _, l := range left {
-		s.line("%s", Clean(fmt.Sprintf("not added: %d (%s %s): %s", l.N, l.Denial.Capability, l.Denial.Target, l.Why.Why)))
+		s.line("%s", Clean(fmt.Sprintf("not added: %d (%s %s): %s", l.N, l.Denial.Capability, l.Denial.Target, l.Why.Reason)))
 		if l.Why.Hint != "" {
 			s.toml(l.Why.Hint)
 		}

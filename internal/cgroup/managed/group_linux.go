@@ -23,21 +23,21 @@ type Group struct {
 }
 
 // New makes the cgroup of a session, with its limits. It fails rather than leave a limit out.
-func New(id string, l policy.Limits, f cgroup.Facts) (*Group, error) {
-	return Make(f.Parent(), id, l, f)
+func New(id string, l policy.Limits, f cgroup.Support) (*Group, error) {
+	return NewIn(f.Parent(), id, l, f)
 }
 
-// Make makes it beneath another one.
-func Make(parent, id string, l policy.Limits, f cgroup.Facts) (*Group, error) {
+// NewIn makes it beneath another one.
+func NewIn(parent, id string, l policy.Limits, f cgroup.Support) (*Group, error) {
 	g := &Group{}
 	var err error
-	g.Group, err = cgroup.Make(parent, id, l, f, func(path string) error {
+	g.Group, err = cgroup.NewIn(parent, id, l, f, func(path string) error {
 		if g.manager, err = cgroup2.Load(strings.TrimPrefix(path, f.Mount), cgroup2.WithMountpoint(f.Mount)); err != nil {
 			return err
 		}
 		r, err := resources(l)
 		if err == nil && parent == f.Parent() { // beneath a cgroup with processes there are no controllers (cgroup-v2.rst)
-			err = g.turnOn(parent, r, f)
+			err = g.enableControllers(parent, r, f)
 		}
 		if err != nil {
 			return err
@@ -53,23 +53,23 @@ func Make(parent, id string, l policy.Limits, f cgroup.Facts) (*Group, error) {
 	return g, nil
 }
 
-// turnOn turns on the controllers that the limits need, and those that count. Where they are on nothing is written: for that the kernel waits
+// enableControllers turns on the controllers that the limits need, and those that count. Where they are on nothing is written: for that the kernel waits
 // until cgroups that were removed are gone (cgroup_lock_and_drain_offline).
-func (g *Group) turnOn(parent string, r *cgroup2.Resources, f cgroup.Facts) error {
+func (g *Group) enableControllers(parent string, r *cgroup2.Resources, f cgroup.Support) error {
 	text, err := os.ReadFile(filepath.Join(parent, "cgroup.subtree_control"))
 	if err != nil {
 		return err
 	}
-	on := strings.Fields(string(text))
+	enabled := strings.Fields(string(text))
 	for _, c := range r.EnabledControllers() {
-		if !slices.Contains(on, c) {
+		if !slices.Contains(enabled, c) {
 			if err := g.manager.ToggleControllers([]string{c}, cgroup2.Enable); err != nil {
 				return err
 			}
 		}
 	}
 	for _, c := range []string{"memory", "io"} {
-		if f.Has(c) && !slices.Contains(on, c) {
+		if f.Has(c) && !slices.Contains(enabled, c) {
 			_ = g.manager.ToggleControllers([]string{c}, cgroup2.Enable) // else there is no figure, which is said
 		}
 	}

@@ -119,7 +119,7 @@ func TestUsage(t *testing.T) {
 	if err := g.Remove(); err != nil {
 		t.Error(err)
 	}
-	if u, unknown := again.Usage(); u.CPU != nil || len(unknown) != len(figures) {
+	if u, unknown := again.Usage(); u.CPU != nil || len(unknown) != len(statistics) {
 		t.Errorf("of a cgroup that isn't there: %+v, %q", u, unknown)
 	}
 }

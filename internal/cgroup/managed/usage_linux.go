@@ -10,8 +10,8 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// figures are what is reported of a cgroup, by the kernel's file. The library returns zeros where there's no file.
-var figures = []struct {
+// statistics are what is reported of a cgroup, by the kernel's file. The library returns zeros where there's no file.
+var statistics = []struct {
 	file  string
 	which cgroup2.StatMask
 	take  func(*event.Usage, *stats.Metrics)
@@ -30,7 +30,7 @@ var figures = []struct {
 
 // Usage is what the processes in the cgroup have taken since they came there, and what can't be known, with the reason.
 func (g *Group) Usage() (u event.Usage, unknown []string) {
-	for _, f := range figures {
+	for _, f := range statistics {
 		_, err := os.Stat(filepath.Join(g.Path(), f.file))
 		var m *stats.Metrics
 		if err == nil {

@@ -175,8 +175,8 @@ func (p *Supervisor) spawn() (*os.File, message.Instructions, error) {
 	socket := os.NewFile(uintptr(pair[0]), "egress")
 	child := forkexec.Command{
 		Path: "/proc/self/fd/" + strconv.Itoa(p.program), Argv: []string{toolguardd, "egress", strconv.Itoa(pair[1])},
-		Env:  authorityEnv(os.Environ()),
-		Keep: slices.Concat(p.instructions.TCP, p.instructions.UDP, []int{p.instructions.Originals, p.instructions.Names, pair[1]}),
+		Env:     authorityEnv(os.Environ()),
+		Inherit: slices.Concat(p.instructions.TCP, p.instructions.UDP, []int{p.instructions.Originals, p.instructions.Names, pair[1]}),
 	}
 	pid, err := child.Start()
 	if err == nil {

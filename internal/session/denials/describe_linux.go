@@ -23,12 +23,12 @@ type Config struct {
 	Session     uint64           // its number
 	Policy      *policy.Compiled // in force when it begins
 	Tool, Agent string
-	Mechanism   string         // the backend that enforces the policy: "bpf" or "landlock"
-	Others      seccomp.Others // what enforces it in addition to the system call filters
-	Proxies     []api.Proxy    // that the command's environment names
-	Self        int            // the toolguard that started the session: its own denials are not reported; 0: there is none
-	Events      *event.Queue   // nil: nobody reads them
-	Warn        func(string)   // one-line remarks for people, from any goroutine; may be nil
+	Mechanism   string          // the backend that enforces the policy: "bpf" or "landlock"
+	Others      seccomp.Backend // what enforces it in addition to the system call filters
+	Proxies     []api.Proxy     // that the command's environment names
+	Self        int             // the toolguard that started the session: its own denials are not reported; 0: there is none
+	Events      *event.Queue    // nil: nobody reads them
+	Warn        func(string)    // one-line remarks for people, from any goroutine; may be nil
 }
 
 func (c *Config) warn(format string, args ...any) {

@@ -54,7 +54,7 @@ func Follow(s *loader.Session, source Source, cfg Config) *Follower {
 
 // NewFollower is a Follower for the session's network alone (see ListenNetwork).
 func NewFollower(source Source, cfg Config) *Follower {
-	cfg.Mechanism, cfg.Others = "bpf", seccomp.Others{ABI: seccomp.Whole, Sealed: seccomp.Sealed()}
+	cfg.Mechanism, cfg.Others = "bpf", seccomp.Backend{ABI: seccomp.FullMediation, Sealed: seccomp.Sealed()}
 	d := newCollector(cfg, 0)
 	return &Follower{Collector: d, find: source.Policies, found: sync.NewCond(&d.mu)}
 }

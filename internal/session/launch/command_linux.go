@@ -55,7 +55,7 @@ func (c *Command) RestrictThread() error {
 	}
 	for _, s := range steps {
 		if err := s.do(); err != nil {
-			return &forkexec.Error{Doing: s.doing, Err: err}
+			return &forkexec.Error{Purpose: s.doing, Err: err}
 		}
 	}
 	return nil
@@ -112,9 +112,9 @@ func undumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
 func (c *Command) Fork() (pid int, err error) {
 	calls, err := c.calls()
 	if err != nil {
-		return 0, &forkexec.Error{Doing: "prepare the command's restrictions", Err: err}
+		return 0, &forkexec.Error{Purpose: "prepare the command's restrictions", Err: err}
 	}
-	child := forkexec.Command{Path: c.Path, Argv: c.Argv, Env: c.Env, Keep: c.Keep, Cgroup: c.Cgroup, Calls: calls}
+	child := forkexec.Command{Path: c.Path, Argv: c.Argv, Env: c.Env, Inherit: c.Keep, Cgroup: c.Cgroup, Calls: calls}
 	return child.Start()
 }
 
@@ -126,7 +126,7 @@ func (c *Command) calls() ([]forkexec.Call, error) {
 	}
 	calls := []forkexec.Call{
 		{
-			Doing: "name the process", Nr: unix.SYS_PRCTL,
+			Purpose: "name the process", Nr: unix.SYS_PRCTL,
 			Args: [5]uintptr{unix.PR_SET_NAME}, Pointers: [5]unsafe.Pointer{1: unsafe.Pointer(name)},
 		},
 	}
@@ -136,7 +136,7 @@ func (c *Command) calls() ([]forkexec.Call, error) {
 			return nil, err
 		}
 		calls = append(calls, forkexec.Call{
-			Doing: "enter a landlock domain of its own", Nr: unix.SYS_LANDLOCK_RESTRICT_SELF,
+			Purpose: "enter a landlock domain of its own", Nr: unix.SYS_LANDLOCK_RESTRICT_SELF,
 			Args: [5]uintptr{uintptr(ruleset), uintptr(flags)},
 		})
 	}
@@ -145,14 +145,14 @@ func (c *Command) calls() ([]forkexec.Call, error) {
 	}
 	for which, limit := range c.Limits {
 		calls = append(calls, forkexec.Call{
-			Doing: "set a limit", Nr: unix.SYS_PRLIMIT64,
+			Purpose: "set a limit", Nr: unix.SYS_PRLIMIT64,
 			Args: [5]uintptr{0, uintptr(which)}, Pointers: [5]unsafe.Pointer{2: unsafe.Pointer(&limit)},
 		})
 	}
 	for _, f := range c.filters {
 		operation, flags, prog := f.Args()
 		calls = append(calls, forkexec.Call{
-			Doing: "load a system call filter", Nr: unix.SYS_SECCOMP,
+			Purpose: "load a system call filter", Nr: unix.SYS_SECCOMP,
 			Args: [5]uintptr{operation, flags}, Pointers: [5]unsafe.Pointer{2: unsafe.Pointer(prog)},
 		})
 	}

@@ -18,6 +18,6 @@ func joining(f *os.File) []forkexec.Call {
 	}
 	hear := say
 	hear.Nr, hear.Args[3] = unix.SYS_RECVFROM, 0
-	say.Doing, hear.Doing = "tell toolguardd of the command", "wait for toolguardd to set the command's limits"
+	say.Purpose, hear.Purpose = "tell toolguardd of the command", "wait for toolguardd to set the command's limits"
 	return []forkexec.Call{say, hear}
 }

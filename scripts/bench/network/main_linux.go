@@ -153,7 +153,7 @@ func makeInternet(dir string) error {
 	}
 	resolv := filepath.Join(dir, "resolv.conf")
 	return errors.Join(
-		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), nettest.Others(address),
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), nettest.LocalAddresses(address),
 		// Else who has connected so often looks longer and longer for a port that isn't taken.
 		os.WriteFile("/proc/sys/net/ipv4/tcp_max_tw_buckets", []byte("0"), 0o644),
 		unix.Mount("none", "/dev/shm", "tmpfs", 0, ""), // squid leaves there what keeps another from starting

@@ -15,14 +15,14 @@ import (
 type Command struct {
 	Path      string
 	Argv, Env []string
-	Keep      []int  // the descriptors that stay open; all others are closed
+	Inherit   []int  // the descriptors that stay open; all others are closed
 	Cgroup    int    // the descriptor of a cgroup's folder to start in; 0: where the caller is
 	Calls     []Call // made last, in this order
 }
 
 // Call is a system call that must return Want, or else nothing is executed.
 type Call struct {
-	Doing    string // for the error
+	Purpose  string // for the error
 	Nr       uintptr
 	Args     [5]uintptr
 	Pointers [5]unsafe.Pointer // arguments that are pointers; they are 0 in Args
@@ -31,11 +31,11 @@ type Call struct {
 
 // Error is a call that failed before the command was to be executed.
 type Error struct {
-	Doing string
-	Err   error
+	Purpose string
+	Err     error
 }
 
-func (e *Error) Error() string { return e.Doing + ": " + e.Err.Error() }
+func (e *Error) Error() string { return e.Purpose + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // Start starts the command as a child of the calling thread, which must be locked to its goroutine, and with whose end the kernel
@@ -46,8 +46,8 @@ func (c *Command) Start() (pid int, err error) {
 		return 0, &Error{"prepare the command line", err}
 	}
 	ch := &child{
-		calls: append(append(c.before(), c.Calls...), execve),
-		into:  cloneArgs{flags: vforks | unix.CLONE_INTO_CGROUP, exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(c.Cgroup)},
+		calls:  append(append(c.before(), c.Calls...), execve),
+		clone3: cloneArgs{flags: vforks | unix.CLONE_INTO_CGROUP, exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(c.Cgroup)},
 	}
 	upid, errno := ch.fork()
 	afterFork()
@@ -62,8 +62,8 @@ func (c *Command) Start() (pid int, err error) {
 	for err = error(syscall.EINTR); errors.Is(err, syscall.EINTR); {
 		_, err = syscall.Wait4(int(upid), nil, 0, nil)
 	}
-	if ch.at < len(ch.calls)-1 {
-		return 0, &Error{ch.calls[ch.at].Doing, ch.errno}
+	if ch.index < len(ch.calls)-1 {
+		return 0, &Error{ch.calls[ch.index].Purpose, ch.errno}
 	}
 	return 0, ch.errno
 }
@@ -71,21 +71,21 @@ func (c *Command) Start() (pid int, err error) {
 // before is what every command's process does first.
 func (c *Command) before() []Call {
 	calls := []Call{
-		{Doing: "die with the parent", Nr: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}},
+		{Purpose: "die with the parent", Nr: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}},
 		// Had the parent died before that, the child had another one by now.
-		{Doing: "find the parent alive", Nr: unix.SYS_GETPPID, Want: uintptr(os.Getpid())},
+		{Purpose: "find the parent alive", Nr: unix.SYS_GETPPID, Want: uintptr(os.Getpid())},
 		// CLOSE_RANGE_CLOEXEC is of Linux 5.11, older than any Landlock. The child's table of descriptors is its own.
 		{
-			Doing: "close what is open", Nr: unix.SYS_CLOSE_RANGE,
+			Purpose: "close what is open", Nr: unix.SYS_CLOSE_RANGE,
 			Args: [5]uintptr{0, uintptr(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC},
 		},
 	}
-	for _, fd := range c.Keep {
-		calls = append(calls, Call{Doing: "keep a descriptor", Nr: unix.SYS_FCNTL, Args: [5]uintptr{uintptr(fd), unix.F_SETFD}})
+	for _, fd := range c.Inherit {
+		calls = append(calls, Call{Purpose: "keep a descriptor", Nr: unix.SYS_FCNTL, Args: [5]uintptr{uintptr(fd), unix.F_SETFD}})
 	}
 	if old := nofile.Raised(); old != nil {
 		calls = append(calls, Call{
-			Doing: "restore the limit of open files", Nr: unix.SYS_PRLIMIT64,
+			Purpose: "restore the limit of open files", Nr: unix.SYS_PRLIMIT64,
 			Args: [5]uintptr{0, unix.RLIMIT_NOFILE}, Pointers: [5]unsafe.Pointer{2: unsafe.Pointer(old)},
 		})
 	}
@@ -106,17 +106,17 @@ func (c *Command) execve() (Call, error) {
 		return Call{}, err
 	}
 	return Call{
-		Doing: "execute", Nr: unix.SYS_EXECVE,
+		Purpose: "execute", Nr: unix.SYS_EXECVE,
 		Pointers: [5]unsafe.Pointer{unsafe.Pointer(path), unsafe.Pointer(&argv[0]), unsafe.Pointer(&env[0])},
 	}, nil
 }
 
 // child is what both sides of the fork see.
 type child struct {
-	into  cloneArgs     // with a cgroup, or unused
-	calls []Call        // the execve is the last
-	at    int           // the one that the child has come to
-	errno syscall.Errno // with which it failed; 0: the child has executed
+	clone3 cloneArgs     // with a cgroup, or unused
+	calls  []Call        // the execve is the last
+	index  int           // the one that the child has come to
+	errno  syscall.Errno // with which it failed; 0: the child has executed
 }
 
 // cloneArgs is struct clone_args, as Linux 5.7 has it.
@@ -134,17 +134,17 @@ const vforks = unix.CLONE_VFORK | unix.CLONE_VM
 func (c *child) fork() (pid uintptr, errno syscall.Errno) {
 	var r uintptr
 	beforeFork()
-	if c.into.cgroup == 0 {
+	if c.clone3.cgroup == 0 {
 		pid, errno = vfork(unix.SYS_CLONE, vforks|uintptr(unix.SIGCHLD), 0)
 	} else {
-		pid, errno = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&c.into)), unsafe.Sizeof(c.into))
+		pid, errno = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&c.clone3)), unsafe.Sizeof(c.clone3))
 	}
 	if pid != 0 || errno != 0 {
 		return pid, errno
 	}
 	afterForkInChild()
-	for c.at = 0; ; c.at++ {
-		call := &c.calls[c.at]
+	for c.index = 0; ; c.index++ {
+		call := &c.calls[c.index]
 		r, _, c.errno = syscall.RawSyscall6(
 			call.Nr, call.Args[0]|uintptr(call.Pointers[0]), call.Args[1]|uintptr(call.Pointers[1]),
 			call.Args[2]|uintptr(call.Pointers[2]), call.Args[3]|uintptr(call.Pointers[3]),

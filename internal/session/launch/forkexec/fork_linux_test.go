@@ -70,7 +70,7 @@ pwd; umask; ls /proc/self/fd; ps -o pgid=,sid= $$; exit 3`
 // A command gets from Start what it gets from package syscall: limits, environment, descriptors, session.
 func TestSameAsForkExec(t *testing.T) {
 	c := shell(state, "an argument", "")
-	c.Keep = []int{0, 1, 2, out, 61}
+	c.Inherit = []int{0, 1, 2, out, 61}
 	must(t, unix.Dup3(0, 61, unix.O_CLOEXEC))
 	want, wantEnd := output(t, func() (int, error) {
 		must(t, unix.CloseRange(3, 1<<20, unix.CLOSE_RANGE_CLOEXEC))
@@ -93,7 +93,7 @@ func bySyscall(c *Command) (int, error) {
 	for fd := range files {
 		files[fd] = ^uintptr(0)
 	}
-	for _, fd := range c.Keep {
+	for _, fd := range c.Inherit {
 		files[fd] = uintptr(fd)
 	}
 	return syscall.ForkExec(c.Path, c.Argv, &syscall.ProcAttr{Files: files, Env: c.Env})
@@ -105,7 +105,7 @@ func TestSignals(t *testing.T) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGUSR2)
 	defer signal.Reset(syscall.SIGUSR1, syscall.SIGUSR2)
-	c := &Command{Path: "/bin/sleep", Argv: []string{"sleep", "100"}, Keep: []int{0, 1, 2}}
+	c := &Command{Path: "/bin/sleep", Argv: []string{"sleep", "100"}, Inherit: []int{0, 1, 2}}
 	got, want := signals(t, c.Start), signals(t, func() (int, error) { return bySyscall(c) })
 	if got != want || ignored(t, got)&(1<<(syscall.SIGUSR1-1)|1<<(syscall.SIGUSR2-1)) != 1<<(syscall.SIGUSR1-1) {
 		t.Errorf("%s\npackage syscall's: %s", got, want)
@@ -150,13 +150,13 @@ func TestFailures(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "marker")
 	touch := func(calls ...Call) *Command {
 		c := shell("touch " + marker)
-		c.Keep, c.Calls = []int{0, 1, 2}, calls
+		c.Inherit, c.Calls = []int{0, 1, 2}, calls
 		return c
 	}
 	missing, folder, nul, closed := touch(), touch(), touch(), touch()
-	missing.Path, folder.Path, nul.Argv, closed.Keep = "/nonexistent", "/", []string{"a\x00b"}, []int{1 << 15}
-	name := Call{Doing: "ask for the name", Nr: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_GET_NAME, 1}}
-	number := Call{Doing: "be number 1", Nr: unix.SYS_GETPID, Want: 1}
+	missing.Path, folder.Path, nul.Argv, closed.Inherit = "/nonexistent", "/", []string{"a\x00b"}, []int{1 << 15}
+	name := Call{Purpose: "ask for the name", Nr: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_GET_NAME, 1}}
+	number := Call{Purpose: "be number 1", Nr: unix.SYS_GETPID, Want: 1}
 	rows := []struct {
 		c     *Command
 		doing string
@@ -175,7 +175,7 @@ func TestFailures(t *testing.T) {
 		var e *Error
 		doing := ""
 		if errors.As(err, &e) {
-			doing = e.Doing
+			doing = e.Purpose
 		}
 		if pid != 0 || doing != r.doing || !errors.Is(err, r.errno) {
 			t.Errorf("%d, %v; want %q, %v", pid, err, r.doing, r.errno)
@@ -193,8 +193,8 @@ func TestFailures(t *testing.T) {
 func TestCallsAreTheChilds(t *testing.T) {
 	got, _ := output(t, func() (int, error) {
 		c := shell(fmt.Sprintf("grep NoNewPrivs /proc/$$/status >/proc/self/fd/%d", out))
-		c.Keep = []int{0, 1, 2, out}
-		c.Calls = []Call{{Doing: "set no_new_privs", Nr: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_SET_NO_NEW_PRIVS, 1}}}
+		c.Inherit = []int{0, 1, 2, out}
+		c.Calls = []Call{{Purpose: "set no_new_privs", Nr: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_SET_NO_NEW_PRIVS, 1}}}
 		pid, err := c.Start()
 		if here, _ := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); here != 0 {
 			t.Error("the parent has no_new_privs")
@@ -212,7 +212,7 @@ func TestDiesWithTheThread(t *testing.T) {
 	go func() {
 		runtime.LockOSThread() // and not unlocked
 		c := shell("exec sleep 100")
-		c.Keep = []int{0, 1, 2}
+		c.Inherit = []int{0, 1, 2}
 		pid, err := c.Start()
 		if err != nil {
 			t.Error(err)
@@ -256,14 +256,14 @@ func TestCgroup(t *testing.T) {
 		}
 	}()
 	c := shell("cat /proc/$$/cgroup >/proc/self/fd/59")
-	c.Keep = []int{0, 1, 2, out}
+	c.Inherit = []int{0, 1, 2, out}
 	c.Cgroup = int(folder.Fd())
 	if got, _ := output(t, c.Start); !strings.Contains(got, "0::/"+filepath.Base(dir)+"\n") {
 		t.Errorf("it's in %s", got)
 	}
 	c.Cgroup = 1
 	var e *Error
-	if _, err := c.Start(); !errors.As(err, &e) || e.Doing != "fork into the cgroup (clone3)" {
+	if _, err := c.Start(); !errors.As(err, &e) || e.Purpose != "fork into the cgroup (clone3)" {
 		t.Errorf("into no cgroup: %v", err)
 	}
 }
@@ -290,7 +290,7 @@ func TestUnderLoad(t *testing.T) {
 		forks.Go(func() {
 			for n := range 50 {
 				c := shell("exit $1", fmt.Sprint(10*i+n%10))
-				c.Keep = []int{0, 1, 2}
+				c.Inherit = []int{0, 1, 2}
 				runtime.LockOSThread()
 				pid, err := c.Start()
 				runtime.UnlockOSThread()

@@ -8,18 +8,18 @@ import (
 // Limit is struct rlimit64.
 type Limit struct{ Cur, Max uint64 }
 
-var atStart = now()
+var initial = current()
 
 // Raised is the limit from before it was raised, nil when it wasn't, or when it has been set anew since.
 func Raised() *Limit {
-	if l := now(); atStart.Cur < l.Cur && l == (Limit{atStart.Max - 1, atStart.Max}) {
-		return &atStart
+	if l := current(); initial.Cur < l.Cur && l == (Limit{initial.Max - 1, initial.Max}) {
+		return &initial
 	}
 	return nil
 }
 
-// now is the limit as it is; zero when the kernel doesn't say.
-func now() (l Limit) {
+// current is the limit as it is; zero when the kernel doesn't say.
+func current() (l Limit) {
 	const nofile = 7 // RLIMIT_NOFILE
 	prlimit := uintptr(302)
 	if runtime.GOARCH == "arm64" {
