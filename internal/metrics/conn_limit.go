@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// LimitConns is a listener of which so many connections are open at a time: for one more, the oldest is closed. Who only holds them open keeps
-// nobody else waiting.
+// LimitConns returns a listener with at most n open connections. One more closes the oldest, so that idle connections don't block
+// others.
 func LimitConns(l net.Listener, n int) net.Listener { return &connLimit{Listener: l, max: n} }
 
 type connLimit struct {
@@ -19,7 +19,7 @@ type connLimit struct {
 	open []*limitedConn // the oldest first
 }
 
-// Accept waits for the next one.
+// Accept waits for the next connection.
 func (f *connLimit) Accept() (net.Conn, error) {
 	c, err := f.Listener.Accept()
 	if err != nil {
@@ -37,13 +37,13 @@ func (f *connLimit) Accept() (net.Conn, error) {
 	return l, nil
 }
 
-// limitedConn is a connection that makes room when it's closed.
+// limitedConn is a connection that is uncounted when it is closed.
 type limitedConn struct {
 	net.Conn
 	listener *connLimit
 }
 
-// Close closes it.
+// Close closes the connection.
 func (l *limitedConn) Close() error {
 	l.listener.mu.Lock()
 	l.listener.open = slices.DeleteFunc(l.listener.open, func(c *limitedConn) bool { return c == l })
@@ -51,8 +51,8 @@ func (l *limitedConn) Close() error {
 	return l.Conn.Close()
 }
 
-// Serialize answers one request after the other, so that who asks doesn't hold up what is asked about. So many may wait: one more is told to ask
-// again, and one that has gone isn't answered.
+// Serialize handles one request at a time, so that clients don't slow down what is measured. At most n requests wait: a further one
+// gets 503. A request whose client has gone isn't handled.
 func Serialize(h http.Handler, n int) http.Handler {
 	waiting, turn := make(chan struct{}, n), make(chan struct{}, 1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +60,7 @@ func Serialize(h http.Handler, n int) http.Handler {
 		case waiting <- struct{}{}:
 			defer func() { <-waiting }()
 		default:
-			http.Error(w, "too many ask at a time", http.StatusServiceUnavailable)
+			http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
 			return
 		}
 		select {

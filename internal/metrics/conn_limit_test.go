@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// TestLimitConns: who holds connections open keeps nobody from being answered, and has no more than there may be.
+// TestLimitConns checks that idle connections don't block a request, and that their number is limited.
 func TestLimitConns(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	childtest.Must(t, err)
@@ -51,7 +51,7 @@ func TestLimitConns(t *testing.T) {
 	}
 }
 
-// TestSerialize: one is answered at a time, few wait, and one that has gone isn't answered.
+// TestSerialize checks that one request is handled at a time, that few wait, and that one whose client has gone isn't handled.
 func TestSerialize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answered, next := 0, make(chan struct{})

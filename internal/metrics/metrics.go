@@ -1,9 +1,8 @@
 // Package metrics counts, and writes pages in the text format of Prometheus
 // (https://prometheus.io/docs/instrumenting/exposition_formats).
 //
-// What is counted has names that others choose, in part: reasons, resources. So a counter has a bounded number of series; what is
-// beyond is counted as "other". Sessions, users, files and hosts are no labels: there is no end of them, and they're nobody's who
-// reads metrics.
+// Others choose some label values, such as reasons and resources. So a counter has a limited number of series, and counts further
+// ones as "other". Sessions, users, files and hosts are no labels: their number is unlimited, and they are private.
 package metrics
 
 import (
@@ -14,23 +13,23 @@ import (
 	"sync"
 )
 
-// maxSeries bounds the series of a counter.
+// maxSeries is the maximum number of series of a counter.
 const maxSeries = 200
 
 // Counter counts things by their labels.
 type Counter struct {
-	labels []string // their names
+	labels []string // the names of the labels
 
 	mu     sync.Mutex
-	series map[string]uint64 // by the labels as they're written
+	series map[string]uint64 // by the formatted labels
 }
 
-// NewCounter makes a counter.
+// NewCounter returns a counter with labels.
 func NewCounter(labels ...string) *Counter {
 	return &Counter{labels: labels, series: map[string]uint64{}}
 }
 
-// Add counts n more with these values of the labels.
+// Add adds n to the series with the values of the labels.
 func (c *Counter) Add(n uint64, values ...string) {
 	key := pairs(c.labels, values)
 	c.mu.Lock()
@@ -41,7 +40,7 @@ func (c *Counter) Add(n uint64, values ...string) {
 	c.series[key] += n
 }
 
-// pairs are labels as they're written.
+// pairs formats labels.
 func pairs(names, values []string) string {
 	if len(names) == 0 {
 		return ""
@@ -60,16 +59,16 @@ type Histogram struct {
 	bounds []float64
 
 	mu     sync.Mutex
-	counts []uint64 // of each bound, and of what is beyond all
+	counts []uint64 // for each bound, and for larger values
 	sum    float64
 }
 
-// NewHistogram makes a histogram with these upper bounds.
+// NewHistogram returns a histogram with upper bounds.
 func NewHistogram(bounds ...float64) *Histogram {
 	return &Histogram{bounds: bounds, counts: make([]uint64, len(bounds)+1)}
 }
 
-// Observe counts one. What took less than no time, as a clock was set, took none.
+// Observe counts a value. A negative one, after a change of the clock, counts as zero.
 func (h *Histogram) Observe(value float64) {
 	value = max(0, value)
 	i, _ := slices.BinarySearch(h.bounds, value)
@@ -79,12 +78,12 @@ func (h *Histogram) Observe(value float64) {
 	h.sum += value
 }
 
-// Page is what is read at a time.
+// Page is a page of metrics.
 type Page struct{ b strings.Builder }
 
 func (p *Page) String() string { return p.b.String() }
 
-// family begins the lines of one name.
+// family writes the header of a metric.
 func (p *Page) family(name, kind, help string) {
 	p.b.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
 }
@@ -100,13 +99,13 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// Gauge writes a value of now.
+// Gauge writes a current value.
 func (p *Page) Gauge(name, help string, value float64) {
 	p.family(name, "gauge", help)
 	p.line(name, "", value)
 }
 
-// Gauges writes values of now, by the value of a label.
+// Gauges writes current values by the value of a label.
 func (p *Page) Gauges(name, help, label string, values map[string]float64) {
 	p.family(name, "gauge", help)
 	for _, k := range sorted(values) {
@@ -114,7 +113,7 @@ func (p *Page) Gauges(name, help, label string, values map[string]float64) {
 	}
 }
 
-// Total writes how much there has been since the beginning, where somebody else has counted.
+// Total writes a counter that is counted elsewhere.
 func (p *Page) Total(name, help string, value float64) {
 	p.family(name, "counter", help)
 	p.line(name, "", value)

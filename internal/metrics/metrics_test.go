@@ -58,7 +58,7 @@ h_seconds_count 5
 	}
 }
 
-// TestBound: however many names somebody makes up, a counter stays small, and nothing is left out of it.
+// TestBound checks that a counter stays small with any number of label values, and counts all of them.
 func TestBound(t *testing.T) {
 	c := NewCounter("reason")
 	const many = 10000

@@ -18,17 +18,17 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// Config is what the shipper's settings file says. None of it is secret.
+// Config is the shipper's settings file. It has no secrets.
 type Config struct {
 	Spool   string `toml:"spool"`   // the audit's folder
-	State   string `toml:"state"`   // a folder of the shipper's own
-	Metrics string `toml:"metrics"` // where Prometheus may ask: host:port, or the path of a unix socket
+	State   string `toml:"state"`   // a folder that belongs to the shipper
+	Metrics string `toml:"metrics"` // where to serve metrics: host:port, or the path of a unix socket
 	Sinks   []Sink `toml:"sink"`
 
 	Version string `toml:"-"` // toolguard's
 }
 
-// Sink is where events go. What a type has no use for isn't accepted with it.
+// Sink is a receiver of events. A setting that its type doesn't use is an error.
 type Sink struct {
 	Name   string `toml:"name"`
 	Type   string `toml:"type"`
@@ -42,8 +42,8 @@ type Sink struct {
 	Key        string `toml:"key_file"`
 	ServerName string `toml:"server_name"`
 	Token      string `toml:"token_file"`
-	Header     string `toml:"token_header"` // the token's header
-	Prefix     string `toml:"token_prefix"` // what is before the token there
+	Header     string `toml:"token_header"` // the header for the token
+	Prefix     string `toml:"token_prefix"` // precedes the token in the header
 
 	Index      string `toml:"index"`
 	SourceType string `toml:"sourcetype"`
@@ -51,15 +51,15 @@ type Sink struct {
 	Subject    string `toml:"subject"`
 	Creds      string `toml:"creds_file"`
 
-	Batch     int      `toml:"batch"`       // records at a time
-	BatchSize int      `toml:"batch_bytes"` // and their bytes
-	MaxRecord int      `toml:"max_record"`  // bytes; a longer one becomes a gap
+	Batch     int      `toml:"batch"`       // the maximum number of records at a time
+	BatchSize int      `toml:"batch_bytes"` // and of their bytes
+	MaxRecord int      `toml:"max_record"`  // the maximum size of a record; a gap replaces a larger one
 	Timeout   duration `toml:"timeout"`
 
 	format event.Format
 }
 
-// duration is written as "30s".
+// duration is a duration such as "30s".
 type duration time.Duration
 
 func (d *duration) UnmarshalText(text []byte) error {
@@ -73,7 +73,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 
 // sinkType is a type of sinks.
 type sinkType struct {
-	keys     []string // of the settings file, beside those that all have
+	keys     []string // the keys that it uses besides commonKeys
 	required []string
 	schemes  []string
 	open     func(Sink) (sender, error)
@@ -122,7 +122,7 @@ func Read(path string) (Config, error) {
 	switch {
 	case errors.As(err, &unknown) && len(unknown.Errors) > 0:
 		line, col := unknown.Errors[0].Position()
-		return cfg, fmt.Errorf("%s:%d:%d: there is no such key: docs/sinks.md has them", path, line, col)
+		return cfg, fmt.Errorf("%s:%d:%d: unknown key: docs/sinks.md lists the keys", path, line, col)
 	case errors.As(err, &wrong):
 		line, col := wrong.Position()
 		return cfg, fmt.Errorf("%s:%d:%d: %w", path, line, col, err)
@@ -135,19 +135,19 @@ func Read(path string) (Config, error) {
 	return cfg, nil
 }
 
-// check fills in defaults and finds what can't be meant.
+// check sets defaults and validates the settings.
 func (c *Config) check() error {
 	if len(c.Sinks) == 0 {
-		return errors.New("it has no [[sink]]")
+		return errors.New("there is no [[sink]]")
 	}
 	if len(c.Sinks) > audit.MaxSinks {
-		return fmt.Errorf("it has more than %d sinks", audit.MaxSinks)
+		return fmt.Errorf("there are more than %d sinks", audit.MaxSinks)
 	}
 	names := map[string]bool{}
 	for i := range c.Sinks {
 		s := &c.Sinks[i]
 		if !regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`).MatchString(s.Name) || names[s.Name] {
-			return fmt.Errorf("sink %d: give it a name of its own, of small letters, digits, - and _", i+1)
+			return fmt.Errorf("sink %d: the name must be unique and consist of lower case letters, digits, - and _", i+1)
 		}
 		names[s.Name] = true
 		if err := s.check(); err != nil {
@@ -160,7 +160,7 @@ func (c *Config) check() error {
 func (s *Sink) check() (err error) {
 	k, ok := sinkTypes()[s.Type]
 	if !ok {
-		return fmt.Errorf("%q is no type of sinks: docs/sinks.md has them", s.Type)
+		return fmt.Errorf("unknown type %q: docs/sinks.md lists the types", s.Type)
 	}
 	if s.format, err = event.ParseFormat(orElse(s.Format, "ocsf")); err != nil {
 		return err
@@ -181,12 +181,12 @@ func (s *Sink) check() (err error) {
 	}
 	s.Batch, s.BatchSize, s.MaxRecord = orElse(s.Batch, 500), orElse(s.BatchSize, 1<<20), orElse(s.MaxRecord, maxRecord)
 	if min(s.Batch, s.BatchSize) < 1 || s.MaxRecord < 2048 {
-		return errors.New("batch and batch_bytes must be 1 at least, and max_record 2048, which a gap takes")
+		return errors.New("batch and batch_bytes must be at least 1, and max_record at least 2048, the size of a gap")
 	}
 	return nil
 }
 
-// checkKeys finds what is missing, and what the type has no use for.
+// checkKeys returns an error for a missing or unused setting.
 func (s *Sink) checkKeys(k sinkType) error {
 	v := reflect.ValueOf(*s)
 	for i := range v.NumField() {
@@ -194,21 +194,21 @@ func (s *Sink) checkKeys(k sinkType) error {
 		switch {
 		case key == "":
 		case v.Field(i).IsZero() && slices.Contains(k.required, key):
-			return fmt.Errorf("say its %s", key)
+			return fmt.Errorf("%s is missing", key)
 		case !v.Field(i).IsZero() && !slices.Contains(k.keys, key) && !slices.Contains(commonKeys, key):
-			return fmt.Errorf("a sink of type %s has no use for %s", s.Type, key)
+			return fmt.Errorf("a sink of type %s doesn't use %s", s.Type, key)
 		}
 	}
 	if (s.Cert == "") != (s.Key == "") {
-		return errors.New("cert_file and key_file go together")
+		return errors.New("cert_file and key_file need each other")
 	}
 	return nil
 }
 
-// tlsScheme are the schemes with TLS in the places of those without.
+// tlsScheme maps each scheme without TLS to the one with TLS.
 var tlsScheme = map[string]string{"http": "https", "nats": "tls", "tcp": "tls", "unix": "tls"}
 
-// checkURL keeps secrets out of addresses, and from going where others can read along.
+// checkURL rejects secrets in addresses and secrets over unencrypted connections.
 func (s *Sink) checkURL(k sinkType) error {
 	if len(k.schemes) == 0 {
 		return nil
@@ -216,26 +216,26 @@ func (s *Sink) checkURL(k sinkType) error {
 	for one := range strings.SplitSeq(s.URL, ",") {
 		u, err := url.Parse(one)
 		if err != nil || !slices.Contains(k.schemes, u.Scheme) || u.Host == "" && u.Path == "" {
-			return fmt.Errorf("its url must begin with one of %s://", strings.Join(k.schemes, "://, "))
+			return fmt.Errorf("url must begin with one of %s://", strings.Join(k.schemes, "://, "))
 		}
 		if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return errors.New("its url has a user or a query in it, which are shown: put secrets into files (token_file)")
+			return errors.New("url has a user or a query, which logs and status show: put secrets into files (token_file)")
 		}
 		plain := u.Scheme == "http" || u.Scheme == "nats"
 		ip := net.ParseIP(u.Hostname())
 		loopback := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 		if s.CA+s.Cert+s.ServerName != "" && slices.Contains([]string{"http", "tcp", "unix"}, u.Scheme) { // nats:// becomes TLS with them
-			return fmt.Errorf("nothing is encrypted over %s://, where it has no use for ca_file, cert_file, key_file and server_name: did you mean %s://?",
+			return fmt.Errorf("%s:// isn't encrypted and doesn't use ca_file, cert_file, key_file and server_name: did you mean %s://?",
 				u.Scheme, tlsScheme[u.Scheme])
 		}
 		if s.Token+s.Creds+s.Key != "" && plain && !loopback {
-			return fmt.Errorf("its secrets would go over %s:// readable by anybody: use %s://", u.Scheme, tlsScheme[u.Scheme])
+			return fmt.Errorf("%s:// would transmit the secrets unencrypted: use %s://", u.Scheme, tlsScheme[u.Scheme])
 		}
 	}
 	return nil
 }
 
-// orElse is the first value, or where that's zero the second one.
+// orElse returns the first value, or the second one if that is zero.
 func orElse[T comparable](v, fallback T) T {
 	var zero T
 	if v == zero {

@@ -1,17 +1,18 @@
-// Package ship sends the audit to where events are collected: files, the journal, syslog, OpenTelemetry, Splunk, any webhook, JetStream.
+// Package ship sends the audit to where events are collected: files, the journal, syslog, OpenTelemetry, Splunk, webhooks,
+// JetStream.
 //
-// Each sink has a worker with a reader of the audit and a cursor of its own, so that none waits for another. A worker reads a batch, hands
-// it to its sender, and moves the cursor when the receiver has acknowledged it. What fails is tried again, the same records in the
-// same order, after a wait that doubles up to a minute. So each record arrives once at least, and a record that comes again has the
-// uid that it had; the first of each are in the order of the audit.
+// Each sink has a worker with its own reader of the audit and its own cursor, so that no sink waits for another. A worker reads a
+// batch, passes it to its sender, and advances the cursor when the receiver has acknowledged it. After a failure, it sends the same
+// records in the same order again, with a delay that doubles up to a minute. So each record is delivered at least once, a repeated
+// record has the same uid, and the first deliveries are in the order of the audit.
 //
-// What a receiver refuses for good is looked for by halving the batch. In its place goes a gap, which names it. A receiver that refuses the
-// gap too refuses everything: that is taken for a wrong setting, told, and tried again. Nothing is skipped without a gap: neither what isn't
-// in the audit any more nor what can't be read there.
+// To find a record that the receiver rejects permanently, the worker halves the batch. It replaces the record by a gap that names
+// it. A receiver that also rejects the gap rejects everything: that is a wrong setting, which is logged and retried. Nothing is
+// skipped without a gap, neither records that were removed from the audit nor unreadable ones.
 //
 // # Trust
 //
-// The shipper reads the audit by its group and can't write it, nor its key. What it says of its cursors is used by toolguardd to make
-// room, when there's none, for what is new: package audit. A hostile one can tell its receivers anything, so it's the audit that is
-// verified, with what its checkpoints say as the receivers have them. Receivers are hostile to it: what they answer is bounded in size and time.
+// The shipper reads the audit with its group. It can't write it or read its key. toolguardd uses the shipper's cursors to free
+// space for new records: see package audit. A hostile shipper can send anything to the receivers, so verify the audit itself, with
+// the checkpoints that the receivers have. Receivers are hostile to the shipper: their responses are limited in size and time.
 package ship

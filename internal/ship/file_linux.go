@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file appends to a file, which may be renamed or removed by who rotates it.
+// file appends to a file, which log rotation may rename or remove.
 type file struct{ path string }
 
 func openFile(s Sink) (sender, error) { return &file{s.Path}, nil }
@@ -29,10 +29,10 @@ func (f *file) send(_ context.Context, records []record) (n int, err error) {
 		return 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("%s is no regular file", f.path)
+		return 0, fmt.Errorf("%s isn't a regular file", f.path)
 	}
 	var text []byte
-	if last := make([]byte, 1); info.Size() > 0 { // what was begun and not finished, on a full disk or in a crash, stays a line of its own
+	if last := make([]byte, 1); info.Size() > 0 { // an incomplete line, after a full disk or a crash, gets a newline
 		if _, err := out.ReadAt(last, info.Size()-1); err != nil {
 			return 0, err
 		}
@@ -52,7 +52,7 @@ func (f *file) send(_ context.Context, records []record) (n int, err error) {
 	return len(records), nil
 }
 
-// syncFolder has a folder's names on the disk. One that may only be written to can't be asked for that.
+// syncFolder writes a folder's entries to the disk. It can't if the folder isn't readable.
 func syncFolder(name string) error {
 	d, err := os.Open(name)
 	if errors.Is(err, fs.ErrPermission) {
@@ -64,7 +64,7 @@ func syncFolder(name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// lines are records, one on each line.
+// lines returns the records, one on each line.
 func lines(records []record) []byte {
 	var b bytes.Buffer
 	for _, r := range records {
@@ -74,7 +74,7 @@ func lines(records []record) []byte {
 	return b.Bytes()
 }
 
-// stream writes to what the shipper was started with.
+// stream writes to the shipper's standard output.
 type stream struct{ to io.Writer }
 
 func openStdout(Sink) (sender, error) { return &stream{os.Stdout}, nil }

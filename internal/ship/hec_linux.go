@@ -15,13 +15,13 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// ackWait is how long Splunk may take to index what it has received, before it's sent again.
+// ackWait is how long Splunk may take to index records before they are sent again.
 var ackWait = 2 * time.Minute
 
-// hec is Splunk's HTTP Event Collector.
+// hec sends to Splunk's HTTP Event Collector.
 type hec struct {
 	*poster
-	channel string // acknowledgements are numbered within it
+	channel string // acknowledgements are numbered within a channel
 	wait    time.Duration
 }
 
@@ -32,7 +32,7 @@ func openHEC(s Sink) (sender, error) {
 	return h, err
 }
 
-// newChannel begins another channel: what was asked in the one before is of no interest any more.
+// newChannel starts another channel, and with it drops pending acknowledgements.
 func (h *hec) newChannel() {
 	var id [16]byte
 	rand.Read(id[:])
@@ -64,24 +64,24 @@ func (h *hec) send(ctx context.Context, records []record) (int, error) {
 	return len(records), nil
 }
 
-// checkReceived tells whether an answer is Splunk's word for having taken what was sent: whoever is asked may say 200.
+// checkReceived checks that Splunk itself reports the receipt: any server may return 200.
 func checkReceived(reply []byte) error {
 	var answer struct {
 		Code *int
 		Text string
 	}
 	if err := json.Unmarshal(reply, &answer); err != nil || answer.Code == nil {
-		return errors.New("it answers with 200, and no word of Splunk's for having received anything")
+		return errors.New("the response is 200 without Splunk's code: is this a Splunk HTTP Event Collector?")
 	}
 	if *answer.Code != 0 {
-		return fmt.Errorf("it answers with 200, and code %d: %s", *answer.Code, answer.Text)
+		return fmt.Errorf("the response is 200 with code %d: %s", *answer.Code, answer.Text)
 	}
 	return nil
 }
 
-// envelope is a record as Splunk takes it.
+// envelope wraps a record for Splunk.
 func (h *hec) envelope(r record) ([]byte, error) {
-	kind, _, _ := strings.Cut(h.sink.format.String(), "-") // all versions of OCSF are read by the same rules
+	kind, _, _ := strings.Cut(h.sink.format.String(), "-") // all versions of OCSF have the same source type
 	e := map[string]any{
 		"time": json.Number(fmt.Sprintf("%d.%03d", r.Time/1000, r.Time%1000)), "source": "toolguard",
 		"sourcetype": orElse(h.sink.SourceType, "toolguard:"+kind), "fields": map[string]string{"uid": r.uid},
@@ -99,7 +99,7 @@ func (h *hec) envelope(r record) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// asTemporary is an error that isn't a refusal of records.
+// asTemporary hides that an error is a rejection.
 func asTemporary(err error) error {
 	if err == nil {
 		return nil
@@ -112,15 +112,15 @@ func (h *hec) request(ctx context.Context, path string, body []byte) ([]byte, er
 	return h.post(ctx, strings.TrimSuffix(h.sink.URL, "/")+path, "application/json", body, more)
 }
 
-// waitIndexed waits until Splunk says that it has indexed what was sent.
+// waitIndexed waits until Splunk reports that the records are indexed.
 func (h *hec) waitIndexed(ctx context.Context, reply []byte) error {
 	var got struct{ AckID *uint64 }
 	if err := json.Unmarshal(reply, &got); err != nil || got.AckID == nil {
-		return errors.New("it doesn't acknowledge what it has indexed: switch indexer acknowledgement on for the token, or say no_ack = true, " +
-			"which takes its word for having received it")
+		return errors.New("the response has no acknowledgement id: enable indexer acknowledgement for the token, or set no_ack = true, " +
+			"which relies on the receipt alone")
 	}
 	query, _ := json.Marshal(map[string][]uint64{"acks": {*got.AckID}})
-	var last error // a question that fails is asked again: to send everything again costs more
+	var last error // a failed query is repeated: sending everything again costs more
 	deadline := time.Now().Add(h.wait)
 	for pause := 100 * time.Millisecond; time.Now().Before(deadline); pause = min(2*pause, 5*time.Second) {
 		if sleep(ctx, pause); ctx.Err() != nil {
@@ -136,5 +136,5 @@ func (h *hec) waitIndexed(ctx context.Context, reply []byte) error {
 		}
 		last = err
 	}
-	return errors.Join(fmt.Errorf("it hasn't said for %s that it has indexed what it received", h.wait), asTemporary(last))
+	return errors.Join(fmt.Errorf("the records weren't indexed within %s", h.wait), asTemporary(last))
 }

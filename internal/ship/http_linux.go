@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// maxReply bounds what is read of an answer.
+// maxReply is the maximum size of a response.
 const maxReply = 1 << 20
 
 // poster posts to an HTTP receiver.
 type poster struct {
 	client *http.Client
 	sink   Sink
-	header string // the token's
+	header string // for the token
 	prefix string
 }
 
@@ -42,13 +42,14 @@ func newPoster(s Sink, header, prefix string) (*poster, error) {
 	}
 	c := &http.Client{
 		Transport: t, Timeout: time.Duration(s.Timeout),
-		// Elsewhere the token would be somebody else's.
+		// A redirect would send the token to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return &poster{c, s, header, prefix}, nil
 }
 
-// post posts once. The answer is whole, says that all is well, and doesn't have the token or the address's path in it, whoever repeats them.
+// post sends one request. It returns a complete response with a successful status. The token and the address's path are masked in
+// the response and in errors, because receivers may echo them.
 func (p *poster) post(ctx context.Context, to, contentType string, body []byte, more http.Header) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
@@ -79,13 +80,13 @@ func (p *poster) post(ctx context.Context, to, contentType string, body []byte, 
 	resp.Status = mask(resp.Status, secrets...)
 	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if err != nil {
-		return nil, fmt.Errorf("it answers %s, and not all of it: %s", resp.Status, mask(err.Error(), secrets...))
+		return nil, fmt.Errorf("the response %s is incomplete: %s", resp.Status, mask(err.Error(), secrets...))
 	}
 	text := mask(string(reply), secrets...)
 	return []byte(text), checkStatus(resp, text)
 }
 
-// secretPath is an address's path, which may be all that lets somebody in: that of a webhook often is.
+// secretPath returns an address's path, which often is the only credential of a webhook.
 func secretPath(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -94,7 +95,8 @@ func secretPath(address string) string {
 	return strings.TrimRight(u.Path, "/")
 }
 
-// mask takes secrets out of what a receiver says, as they are and as JSON, HTML and addresses have them: that's logged, and shown.
+// mask replaces secrets in a receiver's text, which is logged and shown. It recognizes them as they are, and as encoded in JSON,
+// HTML and URLs.
 func mask(text string, secrets ...string) string {
 	for _, s := range secrets {
 		if s == "" {
@@ -110,13 +112,13 @@ func mask(text string, secrets ...string) string {
 	return text
 }
 
-// checkStatus is what a status means for what was posted.
+// checkStatus returns the error for a response status.
 func checkStatus(resp *http.Response, reply string) error {
 	why := resp.Status
 	if text := strings.TrimSpace(reply); text != "" {
 		why += ": " + text
 	}
-	err := errors.New("it answers " + why)
+	err := errors.New("the response is " + why)
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return &retryLater{err, retryAfter(resp.Header.Get("Retry-After"))}
@@ -124,7 +126,7 @@ func checkStatus(resp *http.Response, reply string) error {
 		return err
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired,
 		http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusUpgradeRequired:
-		return err // nothing is wrong with the records
+		return err // the records aren't the cause
 	}
 	switch resp.StatusCode / 100 {
 	case 2:
@@ -137,7 +139,7 @@ func checkStatus(resp *http.Response, reply string) error {
 	return err
 }
 
-// retryAfter is a header's seconds or time.
+// retryAfter parses the header's seconds or time.
 func retryAfter(value string) time.Duration {
 	if n, err := strconv.Atoi(value); err == nil && n < 1<<20 {
 		return time.Duration(n) * time.Second

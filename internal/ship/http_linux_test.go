@@ -28,7 +28,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// receiver is an HTTP server that misbehaves, in turn.
+// receiver is an HTTP server with a sequence of misbehaviors.
 type receiver struct {
 	*httptest.Server
 	done chan struct{}
@@ -39,8 +39,8 @@ type receiver struct {
 	again  bool
 	asked  int
 	sink   string                 // whose receiver it is
-	refuse func(line string) bool // for good
-	heard  bytes.Buffer           // every request's head
+	reject func(line string) bool // for good
+	input  bytes.Buffer           // every request's head
 }
 
 func newReceiver(t *testing.T, tricks ...misbehavior) *receiver {
@@ -63,11 +63,11 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// record keeps what it's sent, as far as it does, and says how to answer; nil: it's answered.
+// accept stores the lines unless it rejects them, and returns the response, or nil if it has responded.
 func (r *receiver) accept(w http.ResponseWriter, req *http.Request, lines []string) func(*receiver, http.ResponseWriter, *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_ = req.Header.Write(&r.heard)
+	_ = req.Header.Write(&r.input)
 	var now misbehavior
 	if r.asked < len(r.tricks) || r.again {
 		now = r.tricks[r.asked%len(r.tricks)]
@@ -77,7 +77,7 @@ func (r *receiver) accept(w http.ResponseWriter, req *http.Request, lines []stri
 		r.kept = append(r.kept, lines[:len(lines)*now.keeps/2]...)
 		return now.answer
 	}
-	if r.refuse != nil && slices.ContainsFunc(lines, r.refuse) {
+	if r.reject != nil && slices.ContainsFunc(lines, r.reject) {
 		http.Error(w, "I won't take this, and you said "+req.Header.Get("Authorization"), http.StatusBadRequest)
 		return nil
 	}
@@ -91,10 +91,10 @@ func (r *receiver) got() []string {
 	return append([]string(nil), r.kept...)
 }
 
-// TestWebhookIsDown: what happens while nobody answers arrives when somebody does.
+// TestWebhookIsDown checks that events during an outage are delivered afterwards.
 func TestWebhookIsDown(t *testing.T) {
 	r := newReceiver(t)
-	nowhere, err := net.Listen("tcp", "127.83.72.73:0") // where nobody else takes the port meanwhile
+	nowhere, err := net.Listen("tcp", "127.83.72.73:0") // an address that no other process uses
 	childtest.Must(t, err)
 	address := nowhere.Addr().String()
 	childtest.Must(t, errors.Join(nowhere.Close(), r.Listener.Close()))
@@ -113,13 +113,13 @@ func TestWebhookIsDown(t *testing.T) {
 	checkArrived(t, r.got(), s.lines())
 }
 
-// TestRejected: a record that is refused for good is a gap that names it; the others aren't held up.
+// TestRejected checks that a gap replaces a permanently rejected record and names it, and that the other records are delivered.
 func TestRejected(t *testing.T) {
 	r := newReceiver(t)
-	refused := func(line string) bool {
+	rejected := func(line string) bool {
 		return strings.Contains(line, `"path":"/x/13"`) || strings.Contains(line, `"path":"/x/40"`)
 	}
-	r.refuse = refused
+	r.reject = rejected
 	r.Start()
 	token := secret(t, "canary-token")
 	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL, Token: token, MaxRecord: 4096})
@@ -146,7 +146,7 @@ func TestRejected(t *testing.T) {
 		if gap.Unmapped.Kind != "gap" || gap.Metadata.Sequence != gone.Metadata.Sequence || gap.Count > 1 || !strings.Contains(why, gone.Metadata.UID) {
 			t.Errorf("%s", line)
 		}
-		if refused(want[i]) != strings.Contains(why, "I won't take this") || refused(want[i]) == strings.Contains(why, "more than max_record") {
+		if rejected(want[i]) != strings.Contains(why, "I won't take this") || rejected(want[i]) == strings.Contains(why, "more than max_record") {
 			t.Errorf("%s", line)
 		}
 	}
@@ -155,25 +155,25 @@ func TestRejected(t *testing.T) {
 		t.Errorf("%d gaps, %+v, %v", gaps, st.Sinks["hook"], err)
 	}
 	if strings.Contains(s.log.String()+strings.Join(got, ""), "canary-token") {
-		t.Error("what the receiver repeated tells the token")
+		t.Error("an echoed token is shown")
 	}
 }
 
-// isRejected is of how many refused records the log tells.
+// rejected returns the number of rejected records in the log.
 func (s *scene) rejected() (sum int) {
-	for _, m := range regexp.MustCompile(`refused for good.* records=(\d+) `).FindAllStringSubmatch(s.log.String(), -1) {
+	for _, m := range regexp.MustCompile(`rejected permanently.* records=(\d+) `).FindAllStringSubmatch(s.log.String(), -1) {
 		n, _ := strconv.Atoi(m[1])
 		sum += n
 	}
 	return sum
 }
 
-// TestLongReplies: however much a receiver has to say, and whatever, little of it is told: in the log, in gaps, and in the state.
+// TestLongReplies checks that quotations of a receiver are short in the log, in gaps and in the state.
 func TestLongReplies(t *testing.T) {
 	long := strings.Repeat("\\\x1b[2J\xff<\"E", 10_000)
 	for name, sink := range map[string]struct{ kind, status, body, log string }{
-		"a status":  {"webhook", "400 " + strings.Repeat("\\<\"E", 10_000), "", "refused for good"},
-		"a body":    {"webhook", "400 No", long, "refused for good"},
+		"a status":  {"webhook", "400 " + strings.Repeat("\\<\"E", 10_000), "", "rejected permanently"},
+		"a body":    {"webhook", "400 No", long, "rejected permanently"},
 		"a failure": {"webhook", "403 No", long, "records wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +234,8 @@ func TestLongReplies(t *testing.T) {
 	}
 }
 
-// TestRecordFails: a record on which the receiver fails each time holds up nobody for ever, and one on which it fails now and then isn't given up.
+// TestRecordFails checks that a record on which the receiver always fails becomes a gap, and that one on which it fails sometimes
+// doesn't.
 func TestRecordFails(t *testing.T) {
 	var mu sync.Mutex
 	var kept []string
@@ -267,12 +268,12 @@ func TestRecordFails(t *testing.T) {
 	}
 }
 
-// TestRejectsAll: a receiver that takes nothing at all is set up wrongly. Nothing is given up for that.
+// TestRejectsAll checks that nothing is skipped for a receiver that rejects everything.
 func TestRejectsAll(t *testing.T) {
 	r := newReceiver(t)
 	mended, takes := false, false
 	var first string
-	r.refuse = func(line string) bool {
+	r.reject = func(line string) bool {
 		takes = takes || mended && line == first // not amid a search for the one to blame, which then were those asked about before
 		return !takes
 	}
@@ -293,7 +294,7 @@ func TestRejectsAll(t *testing.T) {
 	checkArrived(t, r.got(), s.lines())
 }
 
-// secret makes a file with a secret.
+// secret creates a file with a secret.
 func secret(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "secret")
@@ -301,8 +302,7 @@ func secret(t *testing.T, text string) string {
 	return name
 }
 
-// TestEchoedSecrets: a receiver that repeats what it was asked, as errors of servers and frameworks do, has neither the token nor the address's path
-// receivedEvent to others.
+// TestEchoedSecrets checks that the token and the address's path are masked if a receiver echoes them.
 func TestEchoedSecrets(t *testing.T) {
 	for name, repeat := range map[string]func(path, token string) string{
 		"as it is":   func(path, token string) string { return "The requested URL " + path + " was not found. " + token },
@@ -328,14 +328,15 @@ func TestEchoedSecrets(t *testing.T) {
 			wait(t, "it fails", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["hook"].Failing != "" })
 			stop()
 			text, err := os.ReadFile(filepath.Join(s.cfg.State, stateName))
-			if told := s.log.String() + string(text); err != nil || strings.Contains(told, "canary") || strings.Count(told, "404 Not Found: ") != 2 {
-				t.Error(told, err)
+			if shown := s.log.String() + string(text); err != nil || strings.Contains(shown, "canary") || strings.Count(shown, "404 Not Found: ") != 2 {
+				t.Error(shown, err)
 			}
 		})
 	}
 }
 
-// TestHTTPS: the receiver is known by its certificate, and the token, read anew each time, goes to nobody else.
+// TestHTTPS checks that the receiver is authenticated by its certificate, and that only it receives the token, which each request
+// reads again.
 func TestHTTPS(t *testing.T) {
 	r := newReceiver(t)
 	r.StartTLS()
@@ -345,10 +346,10 @@ func TestHTTPS(t *testing.T) {
 	s := newScene(t, audit.Limits{}, sink)
 	s.record(1)
 	stop := s.start()
-	wait(t, "it's refused", func() bool { return strings.Contains(s.log.String(), "certificate") })
+	wait(t, "the connection fails", func() bool { return strings.Contains(s.log.String(), "certificate") })
 	stop()
 	if n := len(r.got()); n > 0 {
-		t.Fatalf("%d lines went to somebody unknown", n)
+		t.Fatalf("%d lines were sent to an unauthenticated receiver", n)
 	}
 	childtest.Must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw}), 0o600))
 	s.cfg.Sinks[0].CA = ca
@@ -358,15 +359,15 @@ func TestHTTPS(t *testing.T) {
 	s.record(1)
 	s.waitDelivered()
 	r.mu.Lock()
-	heard := r.heard.String()
+	input := r.input.String()
 	r.mu.Unlock()
-	if !strings.Contains(heard, "Authorization: Bearer first\r\n") || !strings.Contains(heard, "Authorization: Bearer second\r\n") {
-		t.Error(heard)
+	if !strings.Contains(input, "Authorization: Bearer first\r\n") || !strings.Contains(input, "Authorization: Bearer second\r\n") {
+		t.Error(input)
 	}
 }
 
-// splunk is an HTTP Event Collector with indexer acknowledgement, as its documentation has it: what it has received it may lose before
-// it's indexed, and then never acknowledges.
+// splunk is an HTTP Event Collector with indexer acknowledgement, as documented: it may lose received events before they are
+// indexed, and then never acknowledges them.
 type splunk struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -451,7 +452,7 @@ func (s *splunk) event(w http.ResponseWriter, in *json.Decoder, channel string) 
 	_ = json.NewEncoder(w).Encode(map[string]any{"text": "Success", "code": 0, "ackId": len(s.acks[channel]) - 1})
 }
 
-// TestHEC: what Splunk has received and not indexed is sent again.
+// TestHEC checks that events that Splunk has received and not indexed are sent again.
 func TestHEC(t *testing.T) {
 	splunk := newSplunk(t)
 	sink := Sink{Name: "splunk", Type: "hec", URL: splunk.URL, Token: secret(t, "the-token"), Index: "security", Batch: 20}
@@ -473,15 +474,15 @@ func TestHEC(t *testing.T) {
 	}
 }
 
-// TestHECWithoutAck: a token without acknowledgements isn't taken for one with them.
+// TestHECWithoutAck checks that a token without acknowledgements is an error unless no_ack is set.
 func TestHECWithoutAck(t *testing.T) {
 	splunk := newSplunk(t)
 	splunk.noAck = true
 	s := newScene(t, audit.Limits{}, Sink{Name: "splunk", Type: "hec", URL: splunk.URL, Token: secret(t, "the-token"), Index: "security"})
 	s.record(3)
 	stop := s.start()
-	wait(t, "it's told", func() bool {
-		return strings.Contains(s.log.String(), "switch indexer acknowledgement on for the token")
+	wait(t, "it is logged", func() bool {
+		return strings.Contains(s.log.String(), "enable indexer acknowledgement for the token")
 	})
 	stop()
 	if st, err := ReadState(s.cfg.State); err != nil || st.Sinks["splunk"].Delivered != 0 {
@@ -492,7 +493,7 @@ func TestHECWithoutAck(t *testing.T) {
 	s.waitDelivered()
 }
 
-// TestOTLPRejected: of what is rejected in part the sender isn't told which; it's found, and is a gap.
+// TestOTLPRejected checks that a record in a partly rejected batch is found and becomes a gap.
 func TestOTLPRejected(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]bool{}

@@ -16,7 +16,7 @@ import (
 // journalSocket is where journald listens (https://systemd.io/JOURNAL_NATIVE_PROTOCOL).
 const journalSocket = "/run/systemd/journal/socket"
 
-// journal writes to systemd's journal: the message for people, and the event beside it.
+// journal writes to systemd's journal: a message for people, and the event as a field.
 type journal struct {
 	path    string
 	timeout time.Duration
@@ -41,7 +41,7 @@ func (j *journal) send(_ context.Context, records []record) (int, error) {
 	return len(records), nil
 }
 
-// journalFields are an entry's. A value may have line ends, so each has its length.
+// journalFields returns an entry's fields. They use the form with a length, because a value may contain newlines.
 func journalFields(r record) []byte {
 	severity, ok := syslogSeverity[r.Severity]
 	if !ok {
@@ -67,7 +67,7 @@ func journalFields(r record) []byte {
 	return b.Bytes()
 }
 
-// journalEntry sends an entry in a datagram, or if that's too small in a sealed file in memory.
+// journalEntry sends an entry in a datagram, or in a sealed memory file if it is too large.
 func journalEntry(conn *net.UnixConn, text []byte) error {
 	_, err := conn.Write(text)
 	if !errors.Is(err, unix.EMSGSIZE) && !errors.Is(err, unix.ENOBUFS) {
@@ -75,7 +75,7 @@ func journalEntry(conn *net.UnixConn, text []byte) error {
 	}
 	fd, err := unix.MemfdCreate("toolguard-event", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return fmt.Errorf("make a file in memory: %w", err)
+		return fmt.Errorf("create a memory file: %w", err)
 	}
 	defer unix.Close(fd)
 	for rest := text; len(rest) > 0; {

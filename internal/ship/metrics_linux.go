@@ -14,14 +14,14 @@ import (
 	"github.com/toolguard/toolguard/internal/metrics"
 )
 
-// sinkMetrics are what Prometheus is told of each sink.
+// sinkMetrics are the metrics of each sink.
 var sinkMetrics = []struct {
 	name, kind, help string
 	value            func(State, string, Status) float64
 }{
 	{"delivered_total", "counter", "records that the receiver has acknowledged, gaps among them", func(_ State, _ string, s Status) float64 { return float64(s.Delivered) }},
-	{"gaps_total", "counter", "of them, those that stand for records that couldn't be sent", func(_ State, _ string, s Status) float64 { return float64(s.Gaps) }},
-	{"refused_total", "counter", "records that the receiver won't take", func(_ State, _ string, s Status) float64 { return float64(s.Rejected) }},
+	{"gaps_total", "counter", "of them, those that replace records that couldn't be sent", func(_ State, _ string, s Status) float64 { return float64(s.Gaps) }},
+	{"refused_total", "counter", "records that the receiver rejects", func(_ State, _ string, s Status) float64 { return float64(s.Rejected) }},
 	{"retries_total", "counter", "failures, after each of which the same records are sent again", func(_ State, _ string, s Status) float64 { return float64(s.Retries) }},
 	{"sequence", "gauge", "number of the last record that was delivered", func(_ State, _ string, s Status) float64 { return float64(s.Cursor.Sequence) }},
 	{"behind_records", "gauge", "records in the audit that aren't delivered", func(st State, name string, _ Status) float64 { return float64(st.Behind(name)) }},
@@ -50,16 +50,16 @@ func writeMetrics(w io.Writer, st State) {
 	}
 }
 
-// serveMetrics answers Prometheus until the end, at host:port or a unix socket's path.
+// serveMetrics serves metrics until ctx ends, at host:port or a unix socket's path.
 func serveMetrics(ctx context.Context, at string, s *state) error {
 	network := "tcp"
 	if strings.HasPrefix(at, "/") {
 		network = "unix"
-		_ = os.Remove(at) // a former shipper's
+		_ = os.Remove(at) // of a former shipper
 	}
 	l, err := net.Listen(network, at)
 	if err != nil {
-		return fmt.Errorf("listen for Prometheus: %w", err)
+		return fmt.Errorf("listen for metrics: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
@@ -74,5 +74,5 @@ func serveMetrics(ctx context.Context, at string, s *state) error {
 	return nil
 }
 
-// maxMetricsClients bounds how many connections there are for metrics at a time: on a port they may be anybody's.
+// maxMetricsClients is the maximum number of connections for metrics. On a TCP port, anybody can connect.
 const maxMetricsClients = 32

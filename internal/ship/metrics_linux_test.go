@@ -17,7 +17,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// TestMetrics: Prometheus is told, and who says more than a question takes isn't listened to.
+// TestMetrics checks the metrics, and that oversized requests are rejected.
 func TestMetrics(t *testing.T) {
 	dir := t.TempDir()
 	at := filepath.Join(dir, "metrics")
@@ -51,7 +51,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestAlerts: Prometheus takes the alerts, and there is what they're about.
+// TestAlerts checks that Prometheus accepts the alerts, and that their metrics exist.
 func TestAlerts(t *testing.T) {
 	const name = "../../packaging/prometheus/toolguard-ship.rules.yml"
 	text, err := os.ReadFile(name)

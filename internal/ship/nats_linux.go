@@ -15,25 +15,25 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// jetStreamSink publishes to NATS JetStream, one record after the other: of two that are on their way at once the first may be lost while a
-// cluster chooses a leader, and would come after the second.
+// jetStreamSink publishes to NATS JetStream, one record at a time: with two in flight, a cluster that elects a leader may lose the
+// first and store it after the second.
 type jetStreamSink struct {
 	sink    Sink
 	subject string
 	servers []string
-	next    int // which of them is asked next
+	next    int // the index of the next server
 	conn    *natsConn
 }
 
 func openNATS(s Sink) (sender, error) {
 	subject := orElse(s.Subject, "toolguard.events")
 	if strings.ContainsAny(subject, " \t\r\n*>") {
-		return nil, fmt.Errorf("%q is no subject to publish to", subject)
+		return nil, fmt.Errorf("%q isn't a subject to publish to", subject)
 	}
 	return &jetStreamSink{sink: s, subject: subject, servers: strings.Split(s.URL, ",")}, nil
 }
 
-// connect connects to one of the servers that the settings name. Those that servers name aren't asked: they'd get the token, too.
+// connect connects to one of the configured servers. It ignores servers that a server announces, which would receive the token.
 func (j *jetStreamSink) connect(ctx context.Context) error {
 	if j.conn != nil && !j.conn.nats.IsClosed() {
 		return nil
@@ -53,7 +53,7 @@ func (j *jetStreamSink) connect(ctx context.Context) error {
 	return errors.New(strings.Join(all, "; "))
 }
 
-// disconnect has another server asked next.
+// disconnect closes the connection and selects the next server.
 func (j *jetStreamSink) disconnect() {
 	if j.conn != nil {
 		j.conn.close(nil)
@@ -77,18 +77,19 @@ func (j *jetStreamSink) send(ctx context.Context, records []record) (int, error)
 	return len(records), nil
 }
 
-// natsConn is one connection to one server. nats.go opens none: it gets this one, and after its end nothing else, whatever servers a server names.
+// natsConn is one connection to one server. nats.go dials none itself: it receives this one, and no other after its end, whatever
+// servers a server announces.
 type natsConn struct {
 	net.Conn
 	nats    *nats.Conn
 	stream  jetstream.JetStream
-	ctx     context.Context // ends with the connection, and says why
+	ctx     context.Context // ends with the connection; its cause is the error
 	cancel  context.CancelCauseFunc
-	secrets []string     // that the server has got, and may send back
-	budget  atomic.Int64 // bytes that it may say until the next record
+	secrets []string     // that the server has received and may echo
+	budget  atomic.Int64 // bytes that the server may send until the next record
 }
 
-// readBudget is how many bytes a server may say between two records. What a large cluster says of itself takes some KiB.
+// readBudget is how many bytes a server may send between two records. The INFO of a large cluster takes some KiB.
 const readBudget = 256 << 10
 
 func dialNATS(ctx context.Context, s Sink, server string) (*natsConn, error) {
@@ -113,7 +114,7 @@ func dialNATS(ctx context.Context, s Sink, server string) (*natsConn, error) {
 	return c, nil
 }
 
-// handshake has nats.go begin on the connection: it's not to connect again, and not to keep what the server hasn't got.
+// handshake has nats.go use the connection, without reconnecting and without buffering messages.
 func (c *natsConn) handshake(s Sink, u *url.URL) (err error) {
 	o := nats.Options{
 		Url: u.String(), CustomDialer: c, SkipHostLookup: true, IgnoreDiscoveredServers: true, AllowReconnect: false,
@@ -141,10 +142,10 @@ func (c *natsConn) handshake(s Sink, u *url.URL) (err error) {
 	if c.stream, err = jetstream.New(c.nats); err != nil {
 		return err
 	}
-	return c.nats.FlushTimeout(o.Timeout) // by then it has said over TLS what it takes; before, anybody may have
+	return c.nats.FlushTimeout(o.Timeout) // only this confirms the INFO over TLS: anybody may have sent the one before it
 }
 
-// credentials reads a user's credentials, and signs with his key what the server asks.
+// credentials reads a user's credentials, and signs the server's nonce with their key.
 func (c *natsConn) credentials(name string) (nats.UserJWTHandler, nats.SignatureHandler, error) {
 	text, err := readSecret(name)
 	if err != nil {
@@ -153,7 +154,7 @@ func (c *natsConn) credentials(name string) (nats.UserJWTHandler, nats.Signature
 	jwt, jerr := nkeys.ParseDecoratedJWT(text)
 	key, kerr := nkeys.ParseDecoratedUserNKey(text)
 	if jerr != nil || kerr != nil {
-		return nil, nil, fmt.Errorf("%s has no user's credentials of NATS's", name)
+		return nil, nil, fmt.Errorf("%s has no NATS user credentials", name)
 	}
 	c.secrets = append(c.secrets, jwt)
 	sign := func(nonce []byte) ([]byte, error) {
@@ -163,13 +164,13 @@ func (c *natsConn) credentials(name string) (nats.UserJWTHandler, nats.Signature
 	return func() (string, error) { return jwt, nil }, sign, nil
 }
 
-// Dial is nats.go's way to the server.
+// Dial returns the connection to nats.go.
 func (c *natsConn) Dial(string, string) (net.Conn, error) { return c, c.ctx.Err() }
 
-// Read bounds what nats.go keeps of a line without an end, and of answers to nobody.
+// Read limits what nats.go buffers of unterminated lines and unsolicited messages.
 func (c *natsConn) Read(p []byte) (int, error) {
 	if c.budget.Load() <= 0 {
-		return 0, fmt.Errorf("it says more than %d bytes without being asked", readBudget)
+		return 0, fmt.Errorf("the server sent more than %d unsolicited bytes", readBudget)
 	}
 	n, err := c.Conn.Read(p)
 	c.budget.Add(int64(-n))
@@ -178,11 +179,11 @@ func (c *natsConn) Read(p []byte) (int, error) {
 
 func (c *natsConn) close(why error) {
 	c.cancel(why)
-	_ = c.Conn.Close() // first, so that nats.go doesn't wait to send something
+	_ = c.Conn.Close() // first, so that nats.go doesn't wait for a flush
 	c.nats.Close()
 }
 
-// endError is what ended the connection, where that's known, or else what came of it. Its secrets are taken out.
+// cause returns what ended the connection if known, else err, without secrets.
 func (c *natsConn) cause(err error) error {
 	if cause := context.Cause(c.ctx); cause != nil {
 		err = cause
@@ -192,10 +193,10 @@ func (c *natsConn) cause(err error) error {
 	return errors.New(mask(err.Error(), c.secrets...))
 }
 
-// errMessageTooLarge is JetStream's error for a message that is longer than its stream allows (JSStreamMessageExceedsMaximumErr).
+// errMessageTooLarge is JetStream's error for a message that exceeds its stream's limit (JSStreamMessageExceedsMaximumErr).
 const errMessageTooLarge = 10054
 
-// publish waits until the stream has the record, on most of its servers. The uid lets it drop what comes again.
+// publish waits until a quorum of the stream's servers has the record. The uid lets the stream drop duplicates.
 func (c *natsConn) publish(subject string, r record, timeout time.Duration) error {
 	c.budget.Store(readBudget)
 	ctx, cancel := context.WithTimeout(c.ctx, timeout)
@@ -206,13 +207,13 @@ func (c *natsConn) publish(subject string, r record, timeout time.Duration) erro
 	case err == nil:
 		return nil
 	case errors.Is(err, nats.ErrMaxPayload):
-		return &rejection{fmt.Sprintf("with %d bytes and a header it's longer than what the server takes, %d", len(r.body), c.nats.MaxPayload())}
+		return &rejection{fmt.Sprintf("the record has %d bytes and a header, more than the server's maximum, %d", len(r.body), c.nats.MaxPayload())}
 	case errors.Is(err, jetstream.ErrNoStreamResponse):
-		return fmt.Errorf("no stream takes the subject %s: make one", subject)
+		return fmt.Errorf("no stream has the subject %s: create one", subject)
 	case errors.As(err, &apiError) && apiError.ErrorCode == errMessageTooLarge:
 		return &rejection{mask(apiError.Description, c.secrets...)}
 	case errors.As(err, &apiError):
-		return fmt.Errorf("the stream doesn't take it: error %d: %s", apiError.ErrorCode, mask(apiError.Description, c.secrets...))
+		return fmt.Errorf("the stream failed to store the record: error %d: %s", apiError.ErrorCode, mask(apiError.Description, c.secrets...))
 	}
 	if err = c.cause(err); strings.Contains(err.Error(), "Maximum Payload Violation") {
 		return &rejection{err.Error()}

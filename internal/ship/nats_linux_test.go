@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// natsServer says to each client what it's to say, when the client has said a line that begins so. It returns its address and what it hears.
+// natsServer sends each client a reply after a line with a prefix. It returns its address and its input.
 func natsServer(t *testing.T, replies ...[2]string) (address string, input *childtest.Output) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,11 +43,12 @@ func natsServer(t *testing.T, replies ...[2]string) (address string, input *chil
 	return l.Addr().String(), input
 }
 
-// TestNATSHostile: whatever a server says that nats.go survives, it's told, and tried again; the token goes nowhere else, nor in the clear
-// where there's to be TLS; and another sink gets all. What ends the process is test/siem's.
+// TestNATSHostile checks that hostile replies that nats.go survives are logged and retried, that the token is sent to no other
+// server and not unencrypted where TLS is required, and that another sink receives everything. test/siem has the replies that crash
+// the process.
 func TestNATSHostile(t *testing.T) {
 	t.Parallel()
-	rogue, stranger := natsServer(t, [2]string{"", "INFO {}\r\n"})
+	rogue, rogueInput := natsServer(t, [2]string{"", "INFO {}\r\n"})
 	hello := fmt.Sprintf(`INFO {"headers":true,"max_payload":1048576,"jetstream":true,"ldm":true,"connect_urls":[%q]}`+"\r\n", rogue)
 	after := func(until, text string) [][2]string { // two PINGs come before the first record
 		return [][2]string{{"", hello}, {"PING", "PONG\r\n"}, {"PING", hello + "PONG\r\n"}, {until, text}}
@@ -55,24 +56,24 @@ func TestNATSHostile(t *testing.T) {
 	first := func(text string) [][2]string { return [][2]string{{"", text}} }
 	long := strings.Repeat("A", 64<<20) // more than anybody should read
 	for name, c := range map[string]struct {
-		says   [][2]string
-		scheme string
-		want   string
+		replies [][2]string
+		scheme  string
+		want    string
 	}{
-		"a line without an end":         {first(long), "nats", "more than 262144 bytes"},
-		"an INFO without an end":        {first(`INFO {"connect_urls":["` + long), "nats", "more than 262144 bytes"},
+		"a line without an end":         {first(long), "nats", "more than 262144 unsolicited bytes"},
+		"an INFO without an end":        {first(`INFO {"connect_urls":["` + long), "nats", "more than 262144 unsolicited bytes"},
 		"no NATS":                       {first("SSH-2.0-OpenSSH_9.2\r\n"), "nats", "protocol exception, INFO not received"},
 		"an INFO that isn't JSON":       {first("INFO {\r\n"), "nats", "unexpected end of JSON"},
 		"no TLS":                        {after("HPUB", ""), "tls", "secure connection not available"},
-		"messages without an end":       {after("SUB", strings.Repeat("MSG x 9 6\r\nfor me\r\n", 1<<20)), "nats", "more than 262144 bytes"},
+		"messages without an end":       {after("SUB", strings.Repeat("MSG x 9 6\r\nfor me\r\n", 1<<20)), "nats", "more than 262144 unsolicited bytes"},
 		"an answer that isn't one":      {after("HPUB", "MSG x 1 6\r\nfor me\r\n"), "nats", "invalid jetstream publish response"},
 		"a negative one":                {after("", "MSG x 1 -1\r\n"+long), "nats", "Bad or Missing Size"},
 		"a header longer than all":      {after("", "HMSG x 1 9 8\r\n"+long), "nats", "Bad or Missing Header Size"},
 		"a message without words":       {after("", "MSG\r\n"), "nats", "Parse Error"},
-		"a line without an end, later":  {after("HPUB", "INFO "+long), "nats", "more than 262144 bytes"},
+		"a line without an end, later":  {after("HPUB", "INFO "+long), "nats", "more than 262144 unsolicited bytes"},
 		"an error":                      {after("HPUB", "-ERR 'Authorization Violation'\r\n"), "nats", "authorization violation"},
 		"no permission":                 {after("HPUB", "-ERR 'Permissions Violation for Publish to \"toolguard.events\"'\r\n"), "nats", "Permissions Violation for Publish"},
-		"a record that is too long":     {after("HPUB", "-ERR 'Maximum Payload Violation'\r\n"), "nats", "takes neither a record"},
+		"a record that is too long":     {after("HPUB", "-ERR 'Maximum Payload Violation'\r\n"), "nats", "accepts neither a record"},
 		"the token, in an error":        {after("HPUB", "-ERR 'who says canary-nats?'\r\n"), "nats", "who says ***?"},
 		"the token, instead of it":      {after("HPUB", "canary-nats\r\n"), "nats", "Parse Error [0]: '***"},
 		"the token, instead of a PONG":  {[][2]string{{"", hello}, {"PING", "canary-nats\r\n"}}, "nats", "got '***'"},
@@ -81,14 +82,14 @@ func TestNATSHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address, heard := natsServer(t, c.says...)
+			address, input := natsServer(t, c.replies...)
 			out := t.TempDir() + "/out"
 			s := newScene(t, audit.Limits{}, Sink{Name: "file", Type: "file", Path: out},
 				Sink{Name: "nats", Type: "nats", URL: c.scheme + "://" + address, Token: secret(t, "canary-nats")})
 			s.record(3)
 			stop := s.start()
 			wait(t, "it's said why nothing is delivered", func() bool { return strings.Contains(s.log.String(), c.want) })
-			wait(t, "it's tried again", func() bool { return strings.Count(heard.String(), "a client") > 2 })
+			wait(t, "it's tried again", func() bool { return strings.Count(input.String(), "a client") > 2 })
 			s.record(3)
 			wait(t, "the file has all", func() bool {
 				st, err := ReadState(s.cfg.State)
@@ -100,11 +101,11 @@ func TestNATSHostile(t *testing.T) {
 			if text := s.log.String(); strings.Contains(text, "canary-nats") {
 				t.Errorf("the token is in the log: %s", text)
 			}
-			if greeted := len(c.says) > 1 && c.scheme == "nats"; strings.Contains(heard.String(), `"auth_token":"canary-nats"`) != greeted {
+			if greeted := len(c.replies) > 1 && c.scheme == "nats"; strings.Contains(input.String(), `"auth_token":"canary-nats"`) != greeted {
 				t.Errorf("it got the token: %t", !greeted)
 			}
-			if stranger.String() != "" {
-				t.Errorf("a server that isn't in the settings heard %s", stranger.String())
+			if rogueInput.String() != "" {
+				t.Errorf("a server that isn't in the settings input %s", rogueInput.String())
 			}
 		})
 	}

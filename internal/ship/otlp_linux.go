@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// otlp sends OpenTelemetry's logs over HTTP, as JSON (https://opentelemetry.io/docs/specs/otlp, opentelemetry-proto 1.x).
+// otlp sends OpenTelemetry logs over HTTP as JSON (https://opentelemetry.io/docs/specs/otlp, opentelemetry-proto 1.x).
 type otlp struct{ *poster }
 
 func openOTLP(s Sink) (sender, error) {
@@ -25,7 +25,7 @@ type (
 		Value otlpValue `json:"value"`
 	}
 	otlpRecord struct {
-		Time       string          `json:"timeUnixNano"` // JSON's numbers are too short for it
+		Time       string          `json:"timeUnixNano"` // JSON numbers lack the precision
 		Observed   string          `json:"observedTimeUnixNano"`
 		Number     int             `json:"severityNumber"`
 		Severity   string          `json:"severityText,omitempty"`
@@ -48,7 +48,7 @@ type (
 	}
 )
 
-// otlpSeverity is OpenTelemetry's number for OCSF's: INFO, INFO2, WARN, ERROR.
+// otlpSeverity maps OCSF severities: INFO, INFO2, WARN, ERROR.
 var otlpSeverity = map[int]struct {
 	number int
 	text   string
@@ -64,23 +64,23 @@ func (o *otlp) send(ctx context.Context, records []record) (int, error) {
 		return 0, err
 	}
 	var answer struct {
-		Code           int // of google.rpc.Status, which doesn't belong to a success
+		Code           int // of google.rpc.Status, which isn't part of a success
 		Message        string
 		PartialSuccess struct {
-			Rejected json.Number `json:"rejectedLogRecords"` // written as a string, by the rules of JSON in protobuf
+			Rejected json.Number `json:"rejectedLogRecords"` // a string in the JSON mapping of protobuf
 			Message  string      `json:"errorMessage"`
 		} `json:"partialSuccess"`
 	}
 	if len(reply) > 0 {
 		if err := json.Unmarshal(reply, &answer); err != nil {
-			return 0, fmt.Errorf("it doesn't say what it has taken: %w", err)
+			return 0, fmt.Errorf("the response isn't OTLP: %w", err)
 		}
 	}
 	if answer.Code != 0 {
-		return 0, fmt.Errorf("it answers with 200, and error %d: %s", answer.Code, answer.Message)
+		return 0, fmt.Errorf("the response is 200 with error %d: %s", answer.Code, answer.Message)
 	}
 	if n := answer.PartialSuccess.Rejected; n != "" && n != "0" {
-		return 0, &rejection{fmt.Sprintf("it rejected %s of %d: %s", n, len(records), answer.PartialSuccess.Message)} // not which
+		return 0, &rejection{fmt.Sprintf("it rejected %s of %d: %s", n, len(records), answer.PartialSuccess.Message)} // without which
 	}
 	return len(records), nil
 }
@@ -102,7 +102,7 @@ func otlpLogs(records []record, format string) (l otlpResourceLogs) {
 	return l
 }
 
-// otlpAttributesOf takes names and values in turn; what has no value is left out.
+// otlpAttributesOf returns attributes from alternating names and values, without empty values.
 func otlpAttributesOf(pairs ...string) (list []otlpAttribute) {
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] != "" {

@@ -12,18 +12,18 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// record is one event on its way to one sink.
+// record is one event for one sink.
 type record struct {
-	cursor audit.Cursor // where the audit is read on from after it
+	cursor audit.Cursor // the position after it in the audit
 	uid    string
-	body   []byte // as the sink is told, without a newline
-	gap    bool   // it stands for records that aren't there
+	body   []byte // in the sink's format, without a newline
+	gap    bool   // it replaces missing records
 	members
 }
 
-// members are what senders need to know of an event beside its text.
+// members are the members of an event that senders need.
 type members struct {
-	Time     int64 // milliseconds; of several when the last one happened
+	Time     int64 // in milliseconds; with a count, when the last one happened
 	EndTime  int64 `json:"end_time"`
 	Severity int   `json:"severity_id"`
 	Message  string
@@ -33,7 +33,7 @@ type members struct {
 
 func (f *members) at() time.Time { return time.UnixMilli(f.Time) }
 
-// newRecord makes a record of a line of the audit.
+// newRecord converts a line of the audit to a record.
 func newRecord(line []byte, after audit.Cursor, format event.Format) (r record, err error) {
 	r = record{cursor: after, uid: uid(after)}
 	if err := json.Unmarshal(line, &r.members); err != nil {
@@ -49,11 +49,11 @@ func newRecord(line []byte, after audit.Cursor, format event.Format) (r record, 
 		return r, fmt.Errorf("record %d: %w", after.Sequence, err)
 	}
 	if format == event.Text {
-		e.Suggest = "" // which takes lines of its own, and a record is one
+		e.Suggest = "" // it takes several lines, and a record is one line
 	}
 	r.body = bytes.TrimSuffix(format.Append(nil, &e), []byte("\n"))
 	return r, nil
 }
 
-// uid is the one that the record before a cursor has.
+// uid returns the uid of the record before a cursor.
 func uid(c audit.Cursor) string { return c.Chain + "-" + strconv.FormatUint(c.Sequence, 10) }

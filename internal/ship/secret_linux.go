@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// resolveFiles finds the sink's files among the credentials that systemd hands over (LoadCredential=), where they have no path.
+// resolveFiles resolves relative names of the sink's files in systemd's credentials folder (LoadCredential=).
 func (s *Sink) resolveFiles() error {
 	for _, name := range []*string{&s.Token, &s.Key, &s.Cert, &s.CA, &s.Creds} {
 		if *name == "" || filepath.IsAbs(*name) {
@@ -19,14 +19,14 @@ func (s *Sink) resolveFiles() error {
 		}
 		folder := os.Getenv("CREDENTIALS_DIRECTORY")
 		if folder == "" {
-			return fmt.Errorf("%s is no absolute path, and there are no credentials of systemd's that it could be one of", *name)
+			return fmt.Errorf("%s isn't an absolute path, and there are no systemd credentials ($CREDENTIALS_DIRECTORY)", *name)
 		}
 		*name = filepath.Join(folder, *name)
 	}
 	return nil
 }
 
-// readSecret reads a secret from a file that not everybody can read. It's read again whenever it's used, so that it can be replaced.
+// readSecret reads a secret from a file that others can't access. Each use reads it again, so that it can be replaced.
 func readSecret(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -38,12 +38,12 @@ func readSecret(name string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Mode()&0o007 != 0 {
-		return nil, fmt.Errorf("everybody can get at %s: chmod o= it", name)
+		return nil, fmt.Errorf("%s is accessible by everybody: chmod o= %[1]s", name)
 	}
 	return io.ReadAll(io.LimitReader(f, 1<<20))
 }
 
-// readToken is a secret on one line.
+// readToken reads a secret of one line.
 func readToken(name string) (string, error) {
 	text, err := readSecret(name)
 	token := strings.TrimSpace(string(text))
@@ -53,7 +53,7 @@ func readToken(name string) (string, error) {
 	return token, err
 }
 
-// tlsConfig is how a sink's receiver is known, and how it knows the shipper.
+// tlsConfig returns how a sink authenticates the receiver, and itself.
 func (s *Sink) tlsConfig() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.ServerName}
 	if s.CA != "" {
@@ -63,7 +63,7 @@ func (s *Sink) tlsConfig() (*tls.Config, error) {
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("there's no certificate in %s", s.CA)
+			return nil, fmt.Errorf("%s has no certificate", s.CA)
 		}
 	}
 	if s.Cert != "" {

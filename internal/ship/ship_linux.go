@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Check says why settings can't be used, as far as that can be seen without asking anybody.
+// Check returns why the settings can't be used, as far as that is detectable without a connection.
 func Check(cfg Config) error {
 	var all []error
 	for _, sink := range cfg.Sinks {
@@ -19,7 +19,7 @@ func Check(cfg Config) error {
 	return errors.Join(all...)
 }
 
-// open makes a sink's sender, which connects when there's something to send.
+// open creates a sink's sender. The sender connects when it sends.
 func (s *Sink) open() (to sender, err error) {
 	if err = s.resolveFiles(); err == nil {
 		to, err = sinkTypes()[s.Type].open(*s)
@@ -30,7 +30,7 @@ func (s *Sink) open() (to sender, err error) {
 	return to, nil
 }
 
-// Run ships until the context ends.
+// Run ships until ctx ends.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return run(ctx, cfg, log, defaultPace)
 }
@@ -67,7 +67,7 @@ func run(ctx context.Context, cfg Config, log *slog.Logger, p pace) error {
 	go func() { all.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second): // a pipe that nobody reads
+	case <-time.After(5 * time.Second): // a worker may be blocked on a pipe
 	}
 	return st.write()
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// timeout is how long a test waits for what must come.
+// timeout is how long a test waits.
 const timeout = time.Minute
 
 // scene is an audit, and a shipper's folder and log.
@@ -56,7 +56,7 @@ func (s *scene) open(limits audit.Limits) {
 	s.t.Cleanup(func() { _ = spool.Close() })
 }
 
-// record has events happen: denials, each of another file.
+// record records denials, each of another file.
 func (s *scene) record(n int, change ...func(*event.Event)) {
 	s.t.Helper()
 	list := make([]event.Event, n)
@@ -96,7 +96,7 @@ func (s *scene) start() (stop func()) {
 	return stop
 }
 
-// lines are the audit's, as they are.
+// lines returns the lines of the audit.
 func (s *scene) lines() (all []string) {
 	s.t.Helper()
 	r := audit.NewReader(s.cfg.Spool, audit.Cursor{})
@@ -113,7 +113,7 @@ func (s *scene) lines() (all []string) {
 	}
 }
 
-// backoff waits until something is so.
+// wait waits for a condition.
 func wait(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(timeout); !so(); time.Sleep(5 * time.Millisecond) {
@@ -123,7 +123,7 @@ func wait(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// waitDelivered waits until a sink has got what the audit has, by its state.
+// waitDelivered waits until all records are delivered to every sink.
 func (s *scene) waitDelivered() {
 	s.t.Helper()
 	wait(s.t, "all is delivered", func() bool {
@@ -144,7 +144,7 @@ func (s *scene) waitDelivered() {
 	})
 }
 
-// receivedEvent is what a receiver needs to know of an event.
+// receivedEvent has the members of an event that a receiver needs.
 type receivedEvent struct {
 	Metadata struct {
 		UID      string
@@ -165,7 +165,7 @@ func parse(t *testing.T, line string) (e receivedEvent) {
 	return e
 }
 
-// checkArrived looks at what a receiver got: everything that was to come, in order when what comes again is left out, which is always the same.
+// checkArrived checks that a receiver got everything, in order except for repetitions, which must be identical.
 func checkArrived(t *testing.T, got, want []string) {
 	t.Helper()
 	first := map[string]string{}
@@ -200,7 +200,7 @@ func fileLines(t *testing.T, name string) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// TestFile: across starts, rotation, and what was left torn, each event is there once and whole.
+// TestFile checks that each event is in the file once and complete, across restarts, rotation and a torn line.
 func TestFile(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "events.jsonl")
 	childtest.Must(t, os.WriteFile(out, []byte(`{"torn`), 0o600))
@@ -228,7 +228,7 @@ func TestFile(t *testing.T) {
 	checkArrived(t, got, want)
 }
 
-// TestFileIsNew: of a file that was made anew its folder is synced, too, before what is in it counts as delivered.
+// TestFileIsNew checks that the folder of a new file is synced before its records count as delivered.
 func TestFileIsNew(t *testing.T) {
 	dir := t.TempDir()
 	out := &file{filepath.Join(dir, "events.jsonl")}
@@ -258,7 +258,7 @@ func TestFileIsNew(t *testing.T) {
 	}
 }
 
-// TestFormats: each sink has its own.
+// TestFormats checks that each sink has its own format.
 func TestFormats(t *testing.T) {
 	dir := t.TempDir()
 	sink := func(format string) Sink {
@@ -282,7 +282,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestGaps: what isn't in the audit any more, or can't be read there, is a gap where it was, also after the shipper was started again.
+// TestGaps checks that removed and unreadable records become gaps, also after a restart.
 func TestGaps(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "events.jsonl")
 	s := newScene(t, audit.Limits{Size: 64 << 10, FileSize: 16 << 10, Drop: true}, Sink{Name: "f", Type: "file", Path: out})
@@ -333,7 +333,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestGapBeforeFirst: what a sink misses that has never got anything is a gap, too, also after the shipper was started again.
+// TestGapBeforeFirst checks that records that are removed before a sink's first delivery become a gap, also after a restart.
 func TestGapBeforeFirst(t *testing.T) {
 	away := filepath.Join(t.TempDir(), "away", "events.jsonl")
 	s := newScene(t, audit.Limits{Size: 64 << 10, FileSize: 16 << 10, Drop: true}, Sink{Name: "away", Type: "file", Path: away})
@@ -355,8 +355,8 @@ func TestGapBeforeFirst(t *testing.T) {
 	checkArrived(t, got[1:], want)
 }
 
-// TestOlderCopy: where the audit was put back to an older copy, and others came in the places of records that a sink has, that's a gap there, also
-// when the others are as many and as long.
+// TestOlderCopy checks that a restored older copy with different records becomes a gap, even if they have the same number and
+// length.
 func TestOlderCopy(t *testing.T) {
 	out, older := filepath.Join(t.TempDir(), "events.jsonl"), filepath.Join(t.TempDir(), "audit")
 	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: out})
@@ -384,7 +384,7 @@ func TestOlderCopy(t *testing.T) {
 	checkArrived(t, got[1:], want[n:])
 }
 
-// TestReplacedAudit: one that takes the place of what was there is sent from its beginning, behind a gap.
+// TestReplacedAudit checks that a new audit is sent from its beginning, after a gap.
 func TestReplacedAudit(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "events.jsonl")
 	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: out})
@@ -408,7 +408,7 @@ func TestReplacedAudit(t *testing.T) {
 	checkArrived(t, got[1:], want)
 }
 
-// TestUnreachableSink: a sink that isn't there loses nothing, and doesn't hold up another one; what the state says of both is so.
+// TestUnreachableSink checks that an unreachable sink loses nothing and doesn't delay another one, and checks the state of both.
 func TestUnreachableSink(t *testing.T) {
 	dir := t.TempDir()
 	away := filepath.Join(dir, "away", "events.jsonl")
@@ -437,7 +437,7 @@ func TestUnreachableSink(t *testing.T) {
 	})
 }
 
-// TestSecondShipper: two shippers would send everything twice.
+// TestSecondShipper checks that a second shipper doesn't start: both would send everything.
 func TestSecondShipper(t *testing.T) {
 	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: filepath.Join(t.TempDir(), "x")})
 	s.record(1)
@@ -449,7 +449,7 @@ func TestSecondShipper(t *testing.T) {
 	}
 }
 
-// TestRemovedSink: a sink that isn't in the settings any more keeps nothing from being removed.
+// TestRemovedSink checks that the audit retains nothing for a sink that was removed from the settings.
 func TestRemovedSink(t *testing.T) {
 	dir := t.TempDir()
 	sink := func(name string) Sink { return Sink{Name: name, Type: "file", Path: filepath.Join(dir, name)} }
@@ -469,7 +469,7 @@ func TestRemovedSink(t *testing.T) {
 	}
 }
 
-// TestBackoff: waits double up to a bound, and a receiver is left alone as long as it asks, within reason.
+// TestBackoff checks that delays double up to a maximum, and that a receiver's Retry-After is respected up to a maximum.
 func TestBackoff(t *testing.T) {
 	p := pace{first: time.Second, max: time.Minute}
 	for failures, most := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
@@ -486,12 +486,12 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestHostileState: a state of nobody knows whose is neither waited for nor followed, nor is what is in its successor's place.
+// TestHostileState checks that a planted state file neither blocks the shipper nor is followed.
 func TestHostileState(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, stateName)
 	childtest.Must(t, unix.Mkfifo(name, 0o600))
-	if _, err := ReadState(dir); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, err := ReadState(dir); err == nil || !strings.Contains(err.Error(), "isn't a regular file") {
 		t.Error(err)
 	}
 	victim := filepath.Join(dir, "victim")
@@ -504,7 +504,7 @@ func TestHostileState(t *testing.T) {
 	}
 }
 
-// TestTruncatedReason: what a receiver says is told in a few of its words.
+// TestTruncatedReason checks that quotations of a receiver are truncated.
 func TestTruncatedReason(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

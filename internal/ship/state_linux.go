@@ -20,30 +20,30 @@ import (
 	"github.com/toolguard/toolguard/internal/audit"
 )
 
-// stateName is the file in the shipper's folder that says how far each sink is: for its next start, for toolguardd, and for people.
+// stateName is the shipper's file with the state of each sink: for its next start, for toolguardd, and for `toolguard-ship status`.
 const stateName = "state.json"
 
-// Status is how a sink is. Counts go on when the shipper is started again.
+// Status is the status of a sink. Its counters continue after a restart.
 type Status struct {
 	Type      string       `json:"type"`
 	Cursor    audit.Cursor `json:"cursor"`
 	Delivered uint64       `json:"delivered"`         // records, gaps among them
-	Gaps      uint64       `json:"gaps"`              // of them, those in other records' places
-	Rejected  uint64       `json:"refused"`           // records that the receiver won't take: a gap each
+	Gaps      uint64       `json:"gaps"`              // of them, gaps in place of records
+	Rejected  uint64       `json:"refused"`           // records that the receiver rejects: a gap each
 	Retries   uint64       `json:"retries"`           // failures
-	Last      time.Time    `json:"last,omitzero"`     // when something was delivered
-	Oldest    time.Time    `json:"oldest,omitzero"`   // when the first of the records happened that wait
+	Last      time.Time    `json:"last,omitzero"`     // when a record was last delivered
+	Oldest    time.Time    `json:"oldest,omitzero"`   // when the first waiting record happened
 	Failing   string       `json:"failing,omitempty"` // why nothing is delivered
 	Since     time.Time    `json:"since,omitzero"`
 }
 
-// State is how all sinks are.
+// State is the status of all sinks.
 type State struct {
 	Sinks map[string]Status `json:"sinks"`
-	End   audit.Cursor      `json:"end"` // where the audit ended when this was written
+	End   audit.Cursor      `json:"end"` // the end of the audit at the time of writing
 }
 
-// Behind is how many records a sink hasn't got.
+// Behind returns how many records a sink hasn't received.
 func (s State) Behind(name string) uint64 {
 	at := s.Sinks[name].Cursor
 	if at.Chain != "" && at.Chain != s.End.Chain {
@@ -52,21 +52,21 @@ func (s State) Behind(name string) uint64 {
 	return s.End.Sequence - min(at.Sequence, s.End.Sequence)
 }
 
-// ReadState reads what a shipper keeps in its folder; nothing where it has never been.
+// ReadState reads the state in a shipper's folder. It is empty if no shipper has run.
 func ReadState(folder string) (s State, err error) {
 	err = audit.ReadState(filepath.Join(folder, stateName), &s)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
 	if err != nil {
-		return s, fmt.Errorf("see how far the sinks are: %w: remove it to send each of them everything again", err)
+		return s, fmt.Errorf("read the state of the sinks: %w: remove the file to send everything again to each sink", err)
 	}
 	return s, nil
 }
 
-// state is the State of a shipper that runs.
+// state is the State of a running shipper.
 type state struct {
-	lock   *os.File // held as long as it's open
+	lock   *os.File // locked while open
 	folder string
 	spool  string
 	log    *slog.Logger
@@ -76,8 +76,8 @@ type state struct {
 	dirty bool
 }
 
-// openState takes up the state for the sinks that there are now. A sink that isn't any more is forgotten, so that the audit doesn't keep
-// anything for it. Only one shipper uses a folder.
+// openState loads the state for the current sinks. It drops former sinks, so that the audit doesn't retain records for them. Only
+// one shipper may use a folder.
 func openState(cfg Config, log *slog.Logger) (*state, error) {
 	lock, err := os.OpenFile(filepath.Join(cfg.State, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -110,15 +110,15 @@ func (s *state) update(name string, change func(*Status)) {
 	}
 }
 
-// current is how all is.
+// current returns the current state.
 func (s *state) current() State {
-	end, _ := audit.End(s.spool) // none: the workers say so
+	end, _ := audit.End(s.spool) // the workers report an error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return State{maps.Clone(s.sinks), end}
 }
 
-// write has the state on the disk.
+// write writes the state to the disk if it has changed.
 func (s *state) write() error {
 	s.mu.Lock()
 	dirty := s.dirty
@@ -130,7 +130,7 @@ func (s *state) write() error {
 	var text bytes.Buffer
 	out := json.NewEncoder(&text)
 	out.SetIndent("", "\t")
-	out.SetEscapeHTML(false) // six bytes for one, and there's a bound: audit.ReadState
+	out.SetEscapeHTML(false) // an escape takes six bytes, and audit.ReadState limits the size
 	err := out.Encode(s.current())
 	if err == nil {
 		err = audit.Replace(filepath.Join(s.folder, stateName), text.Bytes())
@@ -139,22 +139,23 @@ func (s *state) write() error {
 		s.mu.Lock()
 		s.dirty = true
 		s.mu.Unlock()
-		return fmt.Errorf("keep how far the sinks are: %w", err)
+		return fmt.Errorf("store the state of the sinks: %w", err)
 	}
 	return nil
 }
 
-// writeChanges writes the state whenever it has changed, until the end. What isn't written when the shipper is killed is sent again.
+// writeChanges writes the state whenever it has changed, until ctx ends. If the shipper is killed, the records since the last write
+// are sent again.
 func (s *state) writeChanges(ctx context.Context) {
 	logged := ""
 	for ctx.Err() == nil {
 		sleep(ctx, 250*time.Millisecond)
 		if err := s.write(); err != nil && err.Error() != logged {
 			logged = err.Error()
-			s.log.Error(logged + ": after the next start the sinks get again what they have")
+			s.log.Error(logged + ": after a restart, the sinks receive records again")
 		}
 	}
 }
 
-// Names are the sinks'.
+// Names returns the names of the sinks.
 func (s State) Names() iter.Seq[string] { return maps.Keys(s.Sinks) }

@@ -14,10 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Syslog has no acknowledgements. A record counts as taken when the receiver's kernel has it and the connection has stood a moment since. When the
-// connection breaks, what was sent on it in the last seconds is sent again, up to a size: what the receiver may not have read.
+// Syslog has no acknowledgements. A record counts as delivered when the receiver's kernel has acknowledged it and the connection
+// has remained open for a moment. When a connection breaks, the records of its last seconds, up to a size, are sent again, because
+// the receiver may not have read them.
 const (
-	firstSettleTime = time.Second // on a new connection: TLS 1.3 tells late that a certificate isn't taken
+	firstSettleTime = time.Second // on a new connection: TLS 1.3 reports a rejected certificate late
 	settleTime      = 100 * time.Millisecond
 	resendTime      = 10 * time.Second
 	resendSize      = 1 << 20
@@ -26,16 +27,16 @@ const (
 // syslogFacility is "log audit".
 const syslogFacility = 13
 
-// syslogger sends RFC 5424 over a unix socket of datagrams, TCP (RFC 6587, counted) or TLS (RFC 5425).
+// syslogger sends RFC 5424 messages over a datagram unix socket, TCP (RFC 6587, octet counting) or TLS (RFC 5425).
 type syslogger struct {
 	network, address string
 	tls              *tls.Config // nil: none
 	timeout          time.Duration
 
 	conn        net.Conn
-	broken      chan struct{} // closed when the receiver has ended the connection
-	endReason   *error        // why; it may be read once broken is closed
-	unsettled   bool          // nothing has settled on it yet
+	broken      chan struct{} // closed when the receiver has closed the connection
+	endReason   *error        // the error of the connection; readable once broken is closed
+	unsettled   bool          // nothing has settled on the connection yet
 	unconfirmed []frame
 }
 
@@ -106,7 +107,7 @@ func (l *syslogger) datagrams(records []record) (int, error) {
 		_, err := l.conn.Write(syslogMessage(r))
 		switch {
 		case errors.Is(err, unix.EMSGSIZE):
-			return i, &rejection{"it's too long for a datagram: raise net.core.wmem_max, or use TCP"}
+			return i, &rejection{"the record is too long for a datagram: increase net.core.wmem_max, or use TCP"}
 		case err != nil:
 			return i, err
 		}
@@ -114,8 +115,8 @@ func (l *syslogger) datagrams(records []record) (int, error) {
 	return len(records), nil
 }
 
-// writeChanges looks after the connection while there's nothing to send: what was sent on one that broke is sent again, as soon as there's another one.
-// Time that passes while there's none says nothing of what the receiver has read.
+// maintain checks the connection while there is nothing to send. After a broken connection, it reconnects and resends what may be
+// lost.
 func (l *syslogger) maintain(ctx context.Context) error {
 	if l.conn != nil {
 		select {
@@ -133,7 +134,7 @@ func (l *syslogger) maintain(ctx context.Context) error {
 	return err
 }
 
-// connect makes a connection where there's none that stands, and sends again on it what may be lost with the one before.
+// connect connects unless there is an open connection, and resends what may be lost.
 func (l *syslogger) connect(ctx context.Context) error {
 	if l.conn != nil {
 		select {
@@ -159,7 +160,7 @@ func (l *syslogger) connect(ctx context.Context) error {
 	}
 	l.conn, l.unsettled, l.broken, l.endReason = conn, true, make(chan struct{}), new(error)
 	if l.network == "unixgram" {
-		return nil // nothing is ever read there
+		return nil // the receiver sends nothing
 	}
 	go func(broken chan struct{}, ended *error) {
 		_, *ended = io.Copy(io.Discard, conn)
@@ -186,10 +187,10 @@ func (l *syslogger) disconnect() {
 	l.conn = nil
 }
 
-var errEnded = errors.New("the receiver has ended the connection")
+var errEnded = errors.New("the receiver has closed the connection")
 
-// endError is why the receiver has ended the connection. A write that fails for it only says "broken pipe"; the alert of TLS that gives the reason
-// is what is read, which may be a moment later.
+// endError returns why the receiver has closed the connection. A failed write only has "broken pipe"; the reader may get the alert
+// of TLS a moment later.
 func (l *syslogger) endError(write error) error {
 	select {
 	case <-l.broken:
@@ -202,7 +203,7 @@ func (l *syslogger) endError(write error) error {
 	return fmt.Errorf("%w: %w", errEnded, *l.endReason)
 }
 
-// settleTime waits until the receiver's kernel has all, and a moment more.
+// settle waits until the receiver's kernel has acknowledged everything, and a moment longer.
 func (l *syslogger) settle(ctx context.Context, deadline time.Time) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		waiting, err := unsent(l.conn)
@@ -213,7 +214,7 @@ func (l *syslogger) settle(ctx context.Context, deadline time.Time) error {
 			break
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the receiver has left %d bytes for %s", waiting, l.timeout)
+			return fmt.Errorf("the receiver has not accepted %d bytes within %s", waiting, l.timeout)
 		}
 		if err := l.waitConnected(ctx, pause); err != nil {
 			return err
@@ -230,7 +231,7 @@ func (l *syslogger) settle(ctx context.Context, deadline time.Time) error {
 	return nil
 }
 
-// waitConnected waits, and says if the connection ends meanwhile.
+// waitConnected waits, and returns an error if the connection ends.
 func (l *syslogger) waitConnected(ctx context.Context, d time.Duration) error {
 	select {
 	case <-l.broken:
@@ -242,7 +243,7 @@ func (l *syslogger) waitConnected(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// storeUnconfirmed keeps what the receiver may not have read yet, as far as that's bounded.
+// storeUnconfirmed keeps the recent frames, which the receiver may not have read, up to a size.
 func (l *syslogger) storeUnconfirmed(frames []frame) {
 	l.unconfirmed = append(l.unconfirmed, frames...)
 	size, from := 0, len(l.unconfirmed)
@@ -253,7 +254,7 @@ func (l *syslogger) storeUnconfirmed(frames []frame) {
 	l.unconfirmed = append([]frame(nil), l.unconfirmed[from:]...)
 }
 
-// unsent is how many bytes the receiver's kernel hasn't acknowledged.
+// unsent returns how many bytes the receiver's kernel hasn't acknowledged.
 func unsent(conn net.Conn) (n int, err error) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
@@ -266,10 +267,10 @@ func unsent(conn net.Conn) (n int, err error) {
 	return n, errors.Join(cerr, err)
 }
 
-// syslogSeverity is syslog's for OCSF's: informational, notice, warning, error.
+// syslogSeverity maps OCSF severities: informational, notice, warning, error.
 var syslogSeverity = map[int]int{1: 6, 2: 5, 3: 4, 4: 3}
 
-// syslogMessage is RFC 5424. PROCID and sequenceId make up the uid.
+// syslogMessage formats a record by RFC 5424. PROCID and sequenceId make up the uid.
 func syslogMessage(r record) []byte {
 	severity, ok := syslogSeverity[r.Severity]
 	if !ok {
@@ -282,7 +283,7 @@ func syslogMessage(r record) []byte {
 	return append([]byte(head), r.body...)
 }
 
-// syslogField is a field of a header: printable, without a space, not empty.
+// syslogField returns a valid header field: printable, without spaces, not empty.
 func syslogField(s string, maxLength int) string {
 	s = strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' {

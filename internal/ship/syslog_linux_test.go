@@ -16,7 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// frames reads RFC 6587's counted messages until the connection ends.
+// frames reads messages with octet counting (RFC 6587) until the connection ends.
 func frames(conn net.Conn, each func(string)) {
 	in := bufio.NewReader(conn)
 	for {
@@ -32,8 +32,8 @@ func frames(conn net.Conn, each func(string)) {
 	}
 }
 
-// TestSyslogUnread: what a receiver's kernel has taken, and the receiver hasn't read when it dies, is sent again, also when nothing else is to be sent;
-// one that ends each connection at once gets nothing counted as taken.
+// TestSyslogUnread checks that records that a receiver's kernel has acknowledged and the receiver hasn't read are sent again, even
+// without new ones, and that nothing counts as delivered to a receiver that closes every connection.
 func TestSyslogUnread(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	childtest.Must(t, err)
@@ -79,10 +79,9 @@ func TestSyslogUnread(t *testing.T) {
 	checkArrived(t, got, want)
 }
 
-// TestSyslogReconnect: what a receiver hadn't read when it was ended is sent again also when it takes a while to come back, and nothing else is to
-// be sent.
+// TestSyslogReconnect checks the same for a receiver that is away for a while.
 func TestSyslogReconnect(t *testing.T) {
-	l, err := net.Listen("tcp", "127.83.72.74:0") // where nobody else takes the port meanwhile
+	l, err := net.Listen("tcp", "127.83.72.74:0") // an address that no other process uses
 	childtest.Must(t, err)
 	address := l.Addr().String()
 	s := newScene(t, audit.Limits{}, Sink{Name: "log", Type: "syslog", URL: "tcp://" + address})
@@ -117,7 +116,7 @@ func TestSyslogReconnect(t *testing.T) {
 	wait(t, "all is well", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["log"].Failing == "" })
 }
 
-// TestUnconfirmedBounds: what is kept to be sent again is bounded in size and time.
+// TestUnconfirmedBounds checks that the frames for resending are limited in size and time.
 func TestUnconfirmedBounds(t *testing.T) {
 	var l syslogger
 	big := func(n int, at time.Time) frame { return frame{make([]byte, n), at} }
@@ -138,7 +137,7 @@ func TestUnconfirmedBounds(t *testing.T) {
 	}
 }
 
-// TestSyslogHeader: the guarded's words don't get out of their fields.
+// TestSyslogHeader checks that strings of the confined process don't escape their fields.
 func TestSyslogHeader(t *testing.T) {
 	r := record{cursor: audit.Cursor{Chain: "c0ffee", Sequence: 1<<31 + 6}, body: []byte("text")}
 	r.Time, r.Severity, r.Device.Hostname, r.Unmapped.Kind = 1795275015486, 4, "a b\nc\u202e", string(event.Denial)

@@ -13,30 +13,30 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// sender hands records to a receiver.
+// sender sends records to a receiver.
 type sender interface {
-	// send hands records over, in order, and returns how many of them, the first ones, the receiver has acknowledged. A refusal says
-	// that one of the others will never be taken; after any other error they're sent again.
+	// send sends records in order. It returns how many of them, the first ones, the receiver has acknowledged. A rejection means
+	// that the receiver will never accept one of the rest. After any other error, the rest is sent again.
 	send(ctx context.Context, records []record) (int, error)
 }
 
-// rejection is a receiver's word that it'll never take a record as it is.
+// rejection is the error of a receiver that will never accept a record.
 type rejection struct{ reason string }
 
-func (e *rejection) Error() string { return "refused: " + e.reason }
+func (e *rejection) Error() string { return "rejected: " + e.reason }
 
-// receiverError is a receiver's word that it failed: it may be the record that it fails on, each time.
+// receiverError is the error of a receiver that failed, perhaps because of a record, each time.
 type receiverError struct{ reason string }
 
 func (e *receiverError) Error() string { return e.reason }
 
-// How often a receiver may fail on the same records before it's taken for a refusal: on several, and on one.
+// How often a receiver may fail on a batch and on a single record before that counts as a rejection.
 const (
 	batchErrors  = 2
 	recordErrors = 5
 )
 
-// isRejected tells whether an error says that one of so many records will never be taken, after so many others like it.
+// isRejected reports whether the receiver will never accept one of size records, after a number of failures on the same ones.
 func isRejected(err error, size, failures int) (why string, yes bool) {
 	var rejected *rejection
 	if errors.As(err, &rejected) {
@@ -53,10 +53,10 @@ func isRejected(err error, size, failures int) (why string, yes bool) {
 	return truncate(f.reason), failures+1 >= maxErrors
 }
 
-// maxReason bounds what is told of a receiver's words, in bytes: a gap with them fits into the shortest max_record.
+// maxReason is the maximum length of a quotation of a receiver in bytes. A gap with it fits in the smallest max_record.
 const maxReason = 300
 
-// truncate is the beginning of what a receiver says, as it may be shown.
+// truncate returns the printable beginning of a receiver's text.
 func truncate(text string) string {
 	text = event.Plain(text[:min(len(text), 2*maxReason)])
 	if len(text) <= maxReason {
@@ -65,7 +65,7 @@ func truncate(text string) string {
 	return strings.ToValidUTF8(text[:maxReason], "") + "…"
 }
 
-// retryLater is an error after which the receiver asks to be left alone for a while.
+// retryLater is an error with the time that the receiver asks to wait.
 type retryLater struct {
 	err  error
 	wait time.Duration
@@ -73,15 +73,15 @@ type retryLater struct {
 
 func (e *retryLater) Error() string { return e.err.Error() }
 
-// pace is how often is tried.
+// pace has the intervals of polling and of retries.
 type pace struct{ poll, first, max time.Duration }
 
 var defaultPace = pace{poll: 250 * time.Millisecond, first: time.Second, max: time.Minute}
 
-// maxRetryAfter bounds how long a receiver may ask to be left alone.
+// maxRetryAfter is the maximum time for which a receiver may ask to wait.
 const maxRetryAfter = 5 * time.Minute
 
-// backoff doubles with each failure, with some chance in it, so that not all shippers come back at once.
+// backoff doubles with each failure. It is randomized, so that not all shippers reconnect at once.
 func (p pace) backoff(failures int, err error) time.Duration {
 	d := min(p.first<<min(failures, 16), p.max)
 	d = d/2 + rand.N(d/2+1)
@@ -102,8 +102,8 @@ type worker struct {
 	pace  pace
 
 	lastLogged string    // the failure that was logged last
-	loggedAt   time.Time // when something was
-	rejected   struct {  // what isn't logged yet
+	loggedAt   time.Time // when a line was logged
+	rejected   struct {  // not logged yet
 		count     int
 		last, why string
 	}
@@ -112,7 +112,7 @@ type worker struct {
 func (w *worker) run(ctx context.Context) {
 	defer w.from.reader.Close()
 	if w.sink.Type == "nats" {
-		sleep(ctx, w.pace.first) // what its server says may end the process: by then the other sinks have gone on, and their cursors are kept
+		sleep(ctx, w.pace.first) // a hostile server may crash nats.go: first, the other sinks make progress and store their cursors
 	}
 	for ctx.Err() == nil {
 		batch, err := w.collect()
@@ -124,17 +124,17 @@ func (w *worker) run(ctx context.Context) {
 			sleep(ctx, w.pace.poll)
 		default:
 			w.failed(err)
-			sleep(ctx, w.pace.first) // it's on this machine: asking costs little
+			sleep(ctx, w.pace.first) // the audit is local, so a retry is cheap
 		}
 	}
 }
 
-// collect reads what is sent at a time: what there is, up to a batch.
+// collect reads the next batch, as far as there are records.
 func (w *worker) collect() (batch []record, err error) {
 	for size := 0; len(batch) < w.sink.Batch && size < w.sink.BatchSize; {
 		r, err := w.from.next()
 		if err != nil && len(batch) > 0 {
-			break // it comes again
+			break // the next call returns it again
 		}
 		if err != nil {
 			return nil, err
@@ -145,15 +145,15 @@ func (w *worker) collect() (batch []record, err error) {
 	return batch, nil
 }
 
-// deliver sends a batch until all of it is acknowledged, or stands as a gap.
+// deliver sends a batch until every record is acknowledged or replaced by a gap.
 func (w *worker) deliver(ctx context.Context, batch []record) {
 	w.state.update(w.sink.Name, func(s *Status) {
 		s.Oldest = batch[0].at()
 		if s.Cursor.Chain == "" {
-			s.Cursor = w.from.began // what is removed from now on is missing, also after another start
+			s.Cursor = w.from.began // records that are removed from now on are missing, also after a restart
 		}
 	})
-	size := len(batch) // fewer at a time while a record is looked for that is refused
+	size := len(batch) // halved while a rejected record is searched
 	failures := 0      // on the same records
 	for len(batch) > 0 && ctx.Err() == nil {
 		size = min(size, len(batch))
@@ -184,11 +184,11 @@ func (w *worker) deliver(ctx context.Context, batch []record) {
 	}
 }
 
-// attempt sends once, as far as the records aren't too long.
+// attempt sends the records before the first that exceeds max_record.
 func (w *worker) attempt(ctx context.Context, records []record) (int, error) {
 	for i, r := range records {
 		if len(r.body) > w.sink.MaxRecord && i == 0 {
-			return 0, &rejection{fmt.Sprintf("it has %d bytes, more than max_record", len(r.body))}
+			return 0, &rejection{fmt.Sprintf("the record has %d bytes, more than max_record", len(r.body))}
 		} else if len(r.body) > w.sink.MaxRecord {
 			records = records[:i]
 			break
@@ -197,14 +197,14 @@ func (w *worker) attempt(ctx context.Context, records []record) (int, error) {
 	return w.to.send(ctx, records)
 }
 
-// replace sends a gap in the place of a record that is refused. Where that's refused too, it's not the record that is wrong.
+// replace sends a gap in place of a rejected record. If the receiver rejects that, too, the record isn't the cause.
 func (w *worker) replace(ctx context.Context, r record, why string) error {
-	gap := w.from.gap(r.cursor, 1, fmt.Sprintf("record %s, a %s of session %q, was refused by sink %s: %s",
+	gap := w.from.gap(r.cursor, 1, fmt.Sprintf("record %s, a %s of session %q, was rejected by sink %s: %s",
 		r.uid, r.Unmapped.Kind, r.Unmapped.Session, w.sink.Name, why))
 	if n, err := w.to.send(ctx, []record{gap}); n == 0 {
 		var rejected *rejection
 		if errors.As(err, &rejected) {
-			err = fmt.Errorf("it takes neither a record (%s) nor the word that it's missing: look at the sink's settings, and at the receiver's", why)
+			err = fmt.Errorf("the receiver accepts neither a record (%s) nor a gap: check the settings of the sink and of the receiver", why)
 		}
 		return err
 	}
@@ -218,12 +218,12 @@ func (w *worker) replace(ctx context.Context, r record, why string) error {
 
 func (w *worker) logRejected() {
 	if r := &w.rejected; r.count > 0 && w.mayLog() {
-		w.log.Error("records were refused for good, and are missing there", "sink", w.sink.Name, "records", r.count, "last", r.last, "why", r.why)
+		w.log.Error("records were rejected permanently and replaced by gaps", "sink", w.sink.Name, "records", r.count, "last", r.last, "why", r.why)
 		r.count = 0
 	}
 }
 
-// mayLog tells whether another line may be logged: one a second, so that no receiver pushes out what else is in the machine's journal.
+// mayLog reports whether another line may be logged: one a second, so that no receiver floods the journal.
 func (w *worker) mayLog() bool {
 	if time.Since(w.loggedAt) < time.Second {
 		return false
@@ -232,10 +232,10 @@ func (w *worker) mayLog() bool {
 	return true
 }
 
-// idle lets a sender look after its connection.
+// idle lets a sender maintain its connection.
 func (w *worker) idle(ctx context.Context) {
-	if k, ok := w.to.(interface{ keep(context.Context) error }); ok {
-		if err := k.keep(ctx); err != nil {
+	if k, ok := w.to.(interface{ maintain(context.Context) error }); ok {
+		if err := k.maintain(ctx); err != nil {
 			w.failed(err)
 			sleep(ctx, w.pace.first)
 			return
@@ -246,10 +246,10 @@ func (w *worker) idle(ctx context.Context) {
 	w.state.update(w.sink.Name, func(s *Status) { s.Oldest = time.Time{} })
 }
 
-// healthy notes that nothing is wrong any more.
+// healthy records that the sink works again.
 func (w *worker) healthy() {
 	if w.lastLogged != "" {
-		w.log.Info("records go on", "sink", w.sink.Name)
+		w.log.Info("records are delivered again", "sink", w.sink.Name)
 	}
 	w.lastLogged = ""
 	w.state.update(w.sink.Name, func(s *Status) { s.Failing, s.Since = "", time.Time{} })
@@ -269,7 +269,7 @@ func (w *worker) delivered(records []record) {
 	})
 }
 
-// failed notes why records wait. The same failure is logged once.
+// failed records why the records wait. It logs the same failure once.
 func (w *worker) failed(err error) {
 	why := truncate(err.Error())
 	w.state.update(w.sink.Name, func(s *Status) {

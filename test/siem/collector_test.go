@@ -119,7 +119,7 @@ func TestCollector(t *testing.T) {
 	want := s.lines()
 	for i, line := range want {
 		hated := strings.Contains(line, "/hated")
-		if i >= len(in) || (in[i] == line) == hated || hated && (i < before || !strings.Contains(in[i], "was refused by sink otel")) {
+		if i >= len(in) || (in[i] == line) == hated || hated && (i < before || !strings.Contains(in[i], "was rejected by sink otel")) {
 			t.Fatalf("record %d: %s", i+1, line)
 		}
 	}

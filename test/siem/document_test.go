@@ -63,7 +63,7 @@ func TestDocument(t *testing.T) {
 			t.Errorf("docs/sinks.md doesn't have toolguard_ship_%s", m[1])
 		}
 	}
-	if out, err := check("[[sink]]\nname = 'x'\ntype = 'webhook'\nurl = 'https://x/'\nsubject = 'y'\n"); err == nil || !strings.Contains(out, "has no use for subject") {
+	if out, err := check("[[sink]]\nname = 'x'\ntype = 'webhook'\nurl = 'https://x/'\nsubject = 'y'\n"); err == nil || !strings.Contains(out, "doesn't use subject") {
 		t.Error(out)
 	}
 }

@@ -131,7 +131,7 @@ input(type="imtcp" port="%d" address="127.0.0.1")`, port)
 	_, stop := s.rsyslogd(conf)
 	_, end := s.start()
 	s.wait("the shipper says that it isn't let in", func() bool {
-		return strings.Contains(s.log.String(), "tls: ") || strings.Contains(s.log.String(), "has ended the connection") || strings.Contains(s.log.String(), "reset")
+		return strings.Contains(s.log.String(), "tls: ") || strings.Contains(s.log.String(), "has closed the connection") || strings.Contains(s.log.String(), "reset")
 	})
 	end(syscall.SIGTERM)
 	if got := fileLines(filepath.Join(s.dir, "got"))(); len(got) > 1 {

@@ -25,17 +25,17 @@ import (
 
 // misbehavior is how a receiver treats one request.
 type misbehavior struct {
-	keeps  int // halves of what it's sent, whatever it says of it
-	answer func(*receiver, http.ResponseWriter, *http.Request)
-	told   string // by the shipper
+	keeps    int // halves of what it's sent, whatever it says of it
+	answer   func(*receiver, http.ResponseWriter, *http.Request)
+	reported string // by the shipper
 }
 
-// accept is an answer that every kind of sink takes: each acknowledgement has the number 7.
+// accept is a response that every sink type accepts. Every acknowledgement has the number 7.
 func accept(_ *receiver, w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `{"text":"Success","code":0,"ackId":7,"acks":{"7":true}}`)
 }
 
-// status answers with one, and headers in turn with their values.
+// status responds with a status, and with alternating header names and values.
 func status(code int, headers ...string) func(*receiver, http.ResponseWriter, *http.Request) {
 	return func(_ *receiver, w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {
@@ -45,12 +45,12 @@ func status(code int, headers ...string) func(*receiver, http.ResponseWriter, *h
 	}
 }
 
-// reply answers 200.
+// reply responds with 200.
 func reply(body string) func(*receiver, http.ResponseWriter, *http.Request) {
 	return func(_ *receiver, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
 }
 
-// replyRaw says on the connection what needn't be HTTP, and ends it.
+// replyRaw writes bytes to the connection, not necessarily HTTP, and closes it.
 func replyRaw(texts ...string) func(*receiver, http.ResponseWriter, *http.Request) {
 	return func(_ *receiver, w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -69,7 +69,7 @@ func replyRaw(texts ...string) func(*receiver, http.ResponseWriter, *http.Reques
 	}
 }
 
-// replySlowly says a byte at a time, without an end.
+// replySlowly sends a byte at a time, without end.
 func replySlowly(r *receiver, w http.ResponseWriter, req *http.Request) {
 	for {
 		_, _ = io.WriteString(w, " ")
@@ -84,7 +84,7 @@ func replySlowly(r *receiver, w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// hang says nothing until the client has gone.
+// hang sends nothing until the client is gone.
 func hang(r *receiver, _ http.ResponseWriter, req *http.Request) {
 	select {
 	case <-req.Context().Done():
@@ -123,7 +123,7 @@ var tricks = map[string]misbehavior{
 	"a token for a status":           {0, replyRaw("HTTP/1.1 canary-token x\r\n\r\n"), "***"},
 	"a token for a header":           {0, replyRaw("HTTP/1.1 200 OK\r\ncanary-token\r\n\r\n"), "***"},
 	"a token for a length":           {0, replyRaw("HTTP/1.1 200 OK\r\nContent-Length: canary-token\r\n\r\n"), "***"},
-	"a token, and half":              {2, replyRaw("HTTP/1.1 200 canary-token\r\nContent-Length: 9\r\n\r\n{"), "200 ***, and not all"},
+	"a token, and half":              {2, replyRaw("HTTP/1.1 200 canary-token\r\nContent-Length: 9\r\n\r\n{"), "200 *** is incomplete"},
 	"redirects":                      {0, status(307, "Location", "/elsewhere"), "307"},
 	"redirects for good":             {0, status(308, "Location", "https://elsewhere.example/"), "308"},
 	"403":                            {0, status(403), "403"},
@@ -131,30 +131,30 @@ var tricks = map[string]misbehavior{
 	"what it says is packed, and not": {2, func(_ *receiver, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = io.WriteString(w, "{}")
-	}, "not all of it"},
+	}, "is incomplete"},
 }
 
 // Those that speak of what was sent.
 var ownTricks = map[string]map[string]misbehavior{
 	"hec": {
-		"200, and busy":               {0, reply(`{"text":"Server is busy","code":9}`), "switch indexer acknowledgement on"},
-		"200, and no JSON":            {0, reply("<html>Log in</html>"), "switch indexer acknowledgement on"},
-		"no number to ask for":        {2, reply(`{"text":"Success","code":0}`), "switch indexer acknowledgement on"},
-		"a number that is too long":   {2, reply(`{"ackId":` + strings.Repeat("9", 100_000) + `}`), "switch indexer acknowledgement on"},
-		"a number below all":          {2, reply(`{"ackId":-1}`), "switch indexer acknowledgement on"},
-		"a number that it denies":     {2, reply(`{"ackId":8,"acks":{"8":false}}`), "hasn't said"},
-		"the number of something":     {2, reply(`{"ackId":8,"acks":{"7":true}}`), "hasn't said"},
-		"it busies itself with words": {2, reply(`{"ackId":8,"acks":{"8":"true"}}`), "hasn't said"},
+		"200, and busy":               {0, reply(`{"text":"Server is busy","code":9}`), "enable indexer acknowledgement"},
+		"200, and no JSON":            {0, reply("<html>Log in</html>"), "enable indexer acknowledgement"},
+		"no number to ask for":        {2, reply(`{"text":"Success","code":0}`), "enable indexer acknowledgement"},
+		"a number that is too long":   {2, reply(`{"ackId":` + strings.Repeat("9", 100_000) + `}`), "enable indexer acknowledgement"},
+		"a number below all":          {2, reply(`{"ackId":-1}`), "enable indexer acknowledgement"},
+		"a number that it denies":     {2, reply(`{"ackId":8,"acks":{"8":false}}`), "weren't indexed"},
+		"the number of something":     {2, reply(`{"ackId":8,"acks":{"7":true}}`), "weren't indexed"},
+		"it busies itself with words": {2, reply(`{"ackId":8,"acks":{"8":"true"}}`), "weren't indexed"},
 	},
 	"hec, without acknowledgements": {
 		"200, and busy":    {0, reply(`{"text":"Server is busy, canary-token","code":9}`), "Server is busy, ***"},
-		"200, and no JSON": {0, reply("<html>Log in</html>"), "no word"},
-		"200, and nothing": {0, reply(""), "no word"},
+		"200, and no JSON": {0, reply("<html>Log in</html>"), "without Splunk"},
+		"200, and nothing": {0, reply(""), "without Splunk"},
 	},
 	"otlp": {
-		"200, and no JSON":        {0, reply("<html>Log in</html>"), "doesn't say what it has taken"},
-		"200, and an error":       {0, reply(`{"code":14,"message":"canary-token has no room"}`), "*** has no room"},
-		"200, and half of an end": {2, reply(`{"partialSuccess":{`), "doesn't say what it has taken"},
+		"200, and no JSON":        {0, reply("<html>Log in</html>"), "isn't OTLP"},
+		"200, and an error":       {0, reply(`{"code":14,"message":"canary-token has no space"}`), "*** has no space"},
+		"200, and half of an end": {2, reply(`{"partialSuccess":{`), "isn't OTLP"},
 	},
 	"webhook": {
 		"404, with its path": {0, func(_ *receiver, w http.ResponseWriter, r *http.Request) {
@@ -163,7 +163,7 @@ var ownTricks = map[string]map[string]misbehavior{
 	},
 }
 
-// events are those in a request's body, as its kind of sink has them.
+// events returns the events in a request's body.
 func events(path string, body []byte) (all []string) {
 	switch path {
 	case "/v1/logs":
@@ -191,7 +191,8 @@ func events(path string, body []byte) (all []string) {
 	return all
 }
 
-// TestMisbehavior: whatever a receiver does, once or three times, everything arrives, in order, and what comes again is the same.
+// TestMisbehavior checks that everything is delivered, in order and with identical repetitions, whatever a receiver does once or
+// three times.
 func TestMisbehavior(t *testing.T) {
 	ackWait = 4 * time.Second
 	t.Cleanup(func() { ackWait = 2 * time.Minute })
@@ -216,7 +217,7 @@ func TestMisbehavior(t *testing.T) {
 				r := newReceiver(t, c, misbehavior{}, c, c, c)
 				r.Start()
 				sink.Name, sink.URL, sink.Timeout = "s"+strconv.Itoa(len(sinks)), r.URL+path, 0
-				if c.told == late { // on a slow machine others may be, too
+				if c.reported == late { // on a slow machine others may be, too
 					sink.Timeout = duration(500 * time.Millisecond)
 				}
 				sinks, receivers[name] = append(sinks, sink), r
@@ -233,28 +234,28 @@ func TestMisbehavior(t *testing.T) {
 				t.Run(name, func(t *testing.T) { receivers[name].checkMisbehavior(t, c, s) })
 			}
 			if strings.Contains(s.log.String(), "canary") {
-				t.Error("what a receiver repeats tells a secret")
+				t.Error("an echoed secret is shown")
 			}
 		})
 	}
 }
 
-// checkMisbehavior looks at what came of a trick.
+// checkMisbehavior checks the effect of a misbehavior.
 func (r *receiver) checkMisbehavior(t *testing.T, c misbehavior, s *scene) {
 	want, got := s.lines(), r.got()
 	checkArrived(t, got, want)
 	if c.keeps > 0 && len(got) == len(want) {
 		t.Error("nothing came twice: it didn't misbehave")
 	}
-	if !regexp.MustCompile(`sink=` + r.sink + ` why=.*` + regexp.QuoteMeta(c.told)).MatchString(s.log.String()) {
-		t.Errorf("the log doesn't say %q of %s: %s", c.told, r.sink, s.log)
+	if !regexp.MustCompile(`sink=` + r.sink + ` why=.*` + regexp.QuoteMeta(c.reported)).MatchString(s.log.String()) {
+		t.Errorf("the log doesn't say %q of %s: %s", c.reported, r.sink, s.log)
 	}
 	if r.asked < len(r.tricks) {
 		t.Errorf("it was asked %d times only", r.asked)
 	}
 }
 
-// TestMisbehaviorSequence: all that a receiver may do, one thing after the other.
+// TestMisbehaviorSequence runs all misbehaviors in sequence.
 func TestMisbehaviorSequence(t *testing.T) {
 	r := newReceiver(t)
 	for _, name := range slices.Sorted(maps.Keys(tricks)) {
@@ -275,8 +276,8 @@ func TestMisbehaviorSequence(t *testing.T) {
 	r.mu.Unlock()
 }
 
-// TestMaximumState: as many receivers as there may be, each with as much to say as is told, in words that take the most room when they're written
-// down, leave a state that is read again: by toolguardd, and by the shipper as it starts.
+// TestMaximumState checks that the state is readable with the maximum number of sinks, whose errors are as long as possible when
+// encoded.
 func TestMaximumState(t *testing.T) {
 	for name, word := range map[string]string{"markup": "<", "quotes": `\`} {
 		t.Run(name, func(t *testing.T) {
@@ -321,7 +322,8 @@ func TestMaximumState(t *testing.T) {
 	}
 }
 
-// TestKilledBeforeCursor: what was delivered before the shipper was killed, and its first cursor wasn't written, is delivered again, the same.
+// TestKilledBeforeCursor checks that records that were delivered before the first cursor was stored are delivered again,
+// identically.
 func TestKilledBeforeCursor(t *testing.T) {
 	r := newReceiver(t)
 	r.Start()
