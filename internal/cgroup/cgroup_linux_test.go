@@ -19,7 +19,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// requireCgroups skips a test on a machine that has no cgroups to make. Whoever may write the hierarchy isn't excused.
+// requireCgroups skips a test where no cgroups can be created, unless the hierarchy is writable.
 func requireCgroups(t *testing.T) Support {
 	t.Helper()
 	f := Probe()
@@ -129,7 +129,7 @@ func TestNewIsExclusive(t *testing.T) {
 	}
 }
 
-// What somebody who was killed has left goes at the next start, unless processes are in it; what somebody has stays.
+// TestRemoveOrphans checks that cgroups of a killed creator are removed unless they have processes, and that locked ones remain.
 func TestRemoveOrphans(t *testing.T) {
 	f := requireCgroups(t)
 	groups := map[string]*Group{}
@@ -169,7 +169,7 @@ func TestRemoveOrphans(t *testing.T) {
 	}
 }
 
-// Somebody else's lock on a session's folder holds nothing up: neither a new session nor who takes one over.
+// TestForeignLock checks that another process's lock on a session's folder blocks neither a new session nor a takeover.
 func TestForeignLock(t *testing.T) {
 	g := group(t, policy.Limits{}, requireCgroups(t))
 	_ = g.dir.Close() // as the kernel does for who is killed
@@ -187,7 +187,7 @@ func TestForeignLock(t *testing.T) {
 	g.dir = over.dir
 }
 
-// Who isn't root can't open the folders, to lock them, and can look at a session's limits, under any umask.
+// TestModes checks that only root can open the folders, to lock them, and that others can read a session's limits, under any umask.
 func TestModes(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -213,8 +213,8 @@ func TestNewRejectsNames(t *testing.T) {
 	}
 }
 
-// TestLimitsEnforcedOrRejected: where the controllers are, the limit holds against a real process; where they aren't, New
-// fails and leaves nothing.
+// TestLimitsEnforcedOrRejected checks that with controllers, a limit is enforced on a real process, and that without, New fails and
+// leaves nothing.
 func TestLimitsEnforcedOrRejected(t *testing.T) {
 	f := requireCgroups(t)
 	l := policy.Limits{Pids: policy.Count{N: 4}}
@@ -239,7 +239,7 @@ func TestLimitsEnforcedOrRejected(t *testing.T) {
 		t.Errorf("eight processes under a limit of four: %s", out)
 	}
 	if e, err := g.Events(); err != nil || e.PidsMax == 0 {
-		t.Errorf("events = %+v, %v; want the refused forks", e, err)
+		t.Errorf("events = %+v, %v; want the failed forks", e, err)
 	}
 }
 
@@ -290,7 +290,7 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// Who was taken for another one gets out of the cgroup again.
+// TestMoveTo checks that a process can be moved out of the cgroup again.
 func TestMoveTo(t *testing.T) {
 	g := group(t, policy.Limits{}, requireCgroups(t))
 	cmd := exec.Command("sleep", "1000")

@@ -1,10 +1,10 @@
-// Package cgroup gives a session a cgroup of its own, on the unified hierarchy (cgroup v2) wherever that is mounted.
+// Package cgroup creates a cgroup for a session, on the unified hierarchy (cgroup v2) wherever that is mounted.
 //
-// The cgroup carries the limits that only it can: memory, processes, processor time and disk traffic of all processes of the
-// session together. It is also the one handle that reaches every process of a session, however it daemonizes: Kill
-// leaves none behind. It isn't what makes a process guarded: a process that is moved out loses its limits, not its
-// policy. Nothing that is guarded may write to the cgroup file system.
+// The cgroup enforces the limits that need it: memory, processes, processor time and disk traffic of all processes of the session
+// together. It also reaches every process of a session, even daemonized ones: Kill leaves none behind. It doesn't confine: a
+// process that is moved out of the cgroup loses its limits and not its policy. No confined process may write to the cgroup file
+// system.
 //
-// On a hybrid hierarchy the controllers are bound to version 1, and version 2 has none: sessions get a cgroup but no limits
-// there. Cover says so, rule by rule, so that a policy whose limits can't be set is refused.
+// On a hybrid hierarchy, the controllers are bound to version 1, and version 2 has none: sessions have a cgroup without limits
+// there. Report states that for each limit, so that a policy whose limits can't be enforced is rejected.
 package cgroup

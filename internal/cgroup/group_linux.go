@@ -16,38 +16,38 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// parentName is the folder below the base that all sessions' cgroups are in.
+// parentName is the folder below the base with all sessions' cgroups.
 const parentName = "toolguard"
 
-// validID says whether id can be a folder's name and nothing more.
+// validID reports whether id is a valid folder name without separators.
 func validID(id string) bool {
 	letters := strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-") == ""
 	return letters && id != "" && len(id) <= 64 && id[0] != '-' && id[0] != '_'
 }
 
-// mode is the folders', whatever the umask: programs look at their own cgroup's limits, whose path they know. Who may open a folder could
-// lockFolder it.
+// mode is the mode of the folders, independent of the umask: programs read the limits of their own cgroup, whose path they know.
+// Who may open a folder could lock it.
 const mode = 0o711
 
-// Group is the cgroup of one session. It is held by its folder's descriptor, so nothing that happens to the path makes it
-// another one. A lock on that is gone with whoever has it.
+// Group is the cgroup of one session. Its folder's descriptor identifies it, whatever happens to the path. The descriptor has a
+// lock, which ends with the process.
 type Group struct {
 	path string // absolute
 	dir  *os.File
 }
 
-// Parent is the folder that all sessions' cgroups are in.
+// Parent returns the folder with all sessions' cgroups.
 func (f Support) Parent() string { return filepath.Join(f.Mount, f.Base, parentName) }
 
-// New makes the cgroup of a session, with its limits. It fails rather than leave a limit out.
+// New creates the cgroup of a session with its limits. It fails if a limit can't be set.
 func New(id string, limits policy.Limits, f Support) (*Group, error) {
 	return NewIn(f.Parent(), id, limits, f, func(path string) error { return applyLimits(path, limits, f) })
 }
 
-// NewIn makes the cgroup of a session beneath another one. set writes its limits.
+// NewIn creates the cgroup of a session beneath another one. set writes its limits.
 func NewIn(parent, id string, limits policy.Limits, f Support, set func(path string) error) (_ *Group, err error) {
 	if !validID(id) {
-		return nil, fmt.Errorf("cgroup: %q can't be a session's name", id)
+		return nil, fmt.Errorf("cgroup: %q isn't a valid session id", id)
 	}
 	if f.Base == "" {
 		return nil, fmt.Errorf("cgroup: %s", f.Why)
@@ -60,7 +60,7 @@ func NewIn(parent, id string, limits policy.Limits, f Support, set func(path str
 	if err := os.Mkdir(parent, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	_ = os.Chmod(parent, mode) // fails where it's somebody else's
+	_ = os.Chmod(parent, mode) // fails if another user owns it
 	removeOrphans(parent)
 	g := &Group{path: filepath.Join(parent, id)}
 	if err := g.create(); err != nil {
@@ -74,11 +74,11 @@ func NewIn(parent, id string, limits policy.Limits, f Support, set func(path str
 	return g, nil
 }
 
-// create makes the folder, and again where somebody who tidies up took it for left behind.
+// create creates the folder, and retries if another process's removeOrphans has removed it.
 func (g *Group) create() error {
 	for {
 		if err := os.Mkdir(g.path, mode); err != nil {
-			return err // one that exists is somebody else's
+			return err // an existing one belongs to another session
 		}
 		dir, err := open(g.path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -95,8 +95,8 @@ func (g *Group) create() error {
 	}
 }
 
-// lockFolder keeps those who tidy up off a folder. One of them has the lock for a moment; somebody who goes on having it (a guarded process of
-// root's could) keeps them off as well.
+// lockFolder prevents another process's removeOrphans from removing a folder. Such a process locks it for a moment; a lock that
+// lasts longer, as a confined process of root could have, has the same effect.
 func lockFolder(dir *os.File) {
 	for range 1000 {
 		if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
@@ -106,9 +106,9 @@ func lockFolder(dir *os.File) {
 	}
 }
 
-// removeOrphans removes cgroups that nobody has and nobody is in: who made them was killed.
+// removeOrphans removes cgroups without lock and processes: those whose creator was killed.
 func removeOrphans(parent string) {
-	entries, _ := os.ReadDir(parent) // what can't be read can't be tidied up either
+	entries, _ := os.ReadDir(parent) // on an error, there is nothing to remove
 	for _, e := range entries {
 		dir, err := open(filepath.Join(parent, e.Name()))
 		if err != nil {
@@ -116,20 +116,20 @@ func removeOrphans(parent string) {
 		}
 		if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			removeOrphans(dir.Name())
-			_ = unix.Rmdir(dir.Name()) // one that has processes stays
+			_ = unix.Rmdir(dir.Name()) // fails if it has processes
 		}
 		_ = dir.Close()
 	}
 }
 
-// applyLimits turns the controllers on and writes the limits.
+// applyLimits enables the controllers and writes the limits.
 func applyLimits(path string, l policy.Limits, f Support) error {
 	all, err := settings(l)
 	if err != nil {
 		return err
 	}
 	for _, s := range all {
-		for _, dir := range []string{filepath.Join(f.Mount, f.Base), f.Parent()} { // from the top down, or it's refused
+		for _, dir := range []string{filepath.Join(f.Mount, f.Base), f.Parent()} { // the kernel requires this order
 			if err := writeFile(dir+"/cgroup.subtree_control", "+"+s.controller); err != nil {
 				return err
 			}
@@ -144,19 +144,19 @@ func applyLimits(path string, l policy.Limits, f Support) error {
 	return nil
 }
 
-// Path is the cgroup's folder.
+// Path returns the path of the folder.
 func (g *Group) Path() string { return g.path }
 
-// FD is the descriptor of the folder, for CLONE_INTO_CGROUP: the way in that doesn't wait for anything. Add waits until
-// every processor has passed through the scheduler, which can take some milliseconds.
+// FD returns the folder's descriptor, for CLONE_INTO_CGROUP, which doesn't wait. Add waits until every processor has passed through
+// the scheduler, which can take some milliseconds.
 func (g *Group) FD() int { return int(g.dir.Fd()) }
 
-// Add moves a process with all its threads into the cgroup. What it forked before stays where it was.
+// Add moves a process with all its threads to the cgroup. Its existing children stay where they are.
 func (g *Group) Add(pid int) error {
 	return g.write("cgroup.procs", strconv.Itoa(pid))
 }
 
-// Processes are the numbers of those in the cgroup.
+// Processes returns the pids of the processes in the cgroup.
 func (g *Group) Processes() ([]int, error) {
 	listed, err := words(g.path + "/cgroup.procs")
 	if err != nil {
@@ -171,13 +171,13 @@ func (g *Group) Processes() ([]int, error) {
 	return pids, nil
 }
 
-// Threads is how many threads those in the cgroup have.
+// Threads returns the number of threads in the cgroup.
 func (g *Group) Threads() (int, error) {
 	listed, err := words(g.path + "/cgroup.threads")
 	return len(listed), err
 }
 
-// MoveTo puts a process into the cgroup that another one is in.
+// MoveTo moves a process to the cgroup of another one.
 func MoveTo(pid, other int) error {
 	_, v2, err := mountedHierarchies()
 	if err != nil {
@@ -190,17 +190,16 @@ func MoveTo(pid, other int) error {
 	return writeFile(filepath.Join(v2.point, chain[len(chain)-1], "cgroup.procs"), strconv.Itoa(pid))
 }
 
-// Kill ends every process in the cgroup and those that are just being forked (Linux 5.14). It returns before they have
-// ended: WaitEmpty waits.
+// Kill kills every process in the cgroup, and those that are being forked (Linux 5.14). It doesn't wait: WaitEmpty does.
 func (g *Group) Kill() error { return g.write("cgroup.kill", "1") }
 
-// Populated reports whether any process is left, zombies not counted.
+// Populated reports whether the cgroup has processes, except zombies.
 func (g *Group) Populated() (bool, error) {
 	ev, err := g.keyed("cgroup.events")
 	return ev["populated"] != 0, err
 }
 
-// WaitEmpty returns when no process is left, or with the context's error.
+// WaitEmpty waits until the cgroup has no processes. It returns the context's error.
 func (g *Group) WaitEmpty(ctx context.Context) error {
 	fd, err := unix.Openat(g.FD(), "cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -227,7 +226,7 @@ func (g *Group) WaitEmpty(ctx context.Context) error {
 	}
 }
 
-// poll waits for a change, but no longer than a while, so that the context's end is seen.
+// poll waits for a change, at most 50 ms, so that the context's end is noticed.
 func poll(ctx context.Context, fd int) error {
 	wait := 50 * time.Millisecond
 	if end, ok := ctx.Deadline(); ok {
@@ -240,7 +239,7 @@ func poll(ctx context.Context, fd int) error {
 	return nil
 }
 
-// Remove takes the cgroup away. It must be empty.
+// Remove removes the cgroup, which must be empty.
 func (g *Group) Remove() error {
 	err := g.rmdir()
 	for range 500 { // a process counts until it is reaped, some moments after it stopped being counted as populated

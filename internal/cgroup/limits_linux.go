@@ -11,21 +11,21 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// CPUMax is a limit of processor time as the kernel takes it: so much of each period, in microseconds. The period is the kernel's default.
+// CPUMax returns a limit of processor time as quota and period in microseconds. The period is the kernel's default.
 func CPUMax(percent uint64) (quota int64, period uint64) {
 	period = 100_000
 	return int64(min(percent, maxPercent) * period / 100), period
 }
 
-// setting is one limit as the kernel takes it (Documentation/admin-guide/cgroup-v2.rst).
+// setting is one limit in the kernel's form (Documentation/admin-guide/cgroup-v2.rst).
 type setting struct {
 	controller string
 	file       string
 	values     []string // written one after the other
-	optional   bool     // the file may be missing, and then there's nothing to limit
+	optional   bool     // if the file doesn't exist, there is nothing to limit
 }
 
-// settings are the limits in the kernel's terms.
+// settings returns the limits in the kernel's form.
 func settings(l policy.Limits) ([]setting, error) {
 	var all []setting
 	add := func(controller, file string, values ...string) {
@@ -54,7 +54,7 @@ func settings(l policy.Limits) ([]setting, error) {
 	return all, nil
 }
 
-// Disks lists the machine's whole block devices by their major and minor number; partitions can't be limited by themselves.
+// Disks returns the major and minor numbers of the machine's block devices, without partitions, which can't be limited separately.
 func Disks() (found [][2]int64, err error) {
 	const sys = "/sys/block"
 	entries, err := os.ReadDir(sys)
@@ -75,11 +75,11 @@ func Disks() (found [][2]int64, err error) {
 	return found, nil
 }
 
-// IORate shares a limit on the sum between the two directions: the kernel has no limit on the sum, and takes no rate below 2
+// IORate divides a limit on the sum between the two directions: the kernel has no limit on the sum, and accepts no rate below 2
 // (tg_set_limit).
 func IORate(n uint64) uint64 { return max(n/2, 2) }
 
-// Events is how often a limit was met.
+// Events counts how often limits were reached.
 type Events struct {
 	OOM     uint64 // processes that were killed because memory ran out
 	PidsMax uint64 // forks that failed

@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open finds the cgroup of a session that another process made, by its path. It's this process's then.
+// Open opens the cgroup of a session that another process created.
 func Open(path string) (*Group, error) {
 	dir, err := open(path)
 	if err != nil {
 		return nil, err
 	}
-	_ = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) // see lock; nobody waits for whoever has it
+	_ = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) // see lockFolder; a lock of another process doesn't matter
 	return &Group{path: path, dir: dir}, nil
 }
 

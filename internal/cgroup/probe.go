@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Mode is how the machine's cgroups are set up.
+// Mode is how the machine's cgroups are mounted.
 type Mode uint8
 
-// The modes. The zero value is the worst.
+// The modes. The zero value is the most restricted.
 const (
 	None    Mode = iota // no cgroup file system is mounted
 	Legacy              // version 1 only
@@ -22,18 +22,18 @@ const (
 
 func (m Mode) String() string { return [...]string{"none", "legacy", "hybrid", "unified"}[m] }
 
-// Support is what this machine offers this user.
+// Support is what this machine supports for this user.
 type Support struct {
 	Mode  Mode
 	Mount string // where version 2 is mounted; "" when it isn't
-	// Base is the folder below Mount under which sessions' cgroups can be made; "" when there is none. Root's is the
-	// root of the hierarchy; a user's is the highest of its own cgroup's ancestors that was delegated to it.
+	// Base is the folder below Mount in which sessions' cgroups can be created; "" if there is none. Root's is the root of the
+	// hierarchy; a user's is the highest ancestor of its own cgroup that was delegated to it.
 	Base        string
-	Controllers []string // what Base can hand out
-	Why         string   // what is missing, and how to get it; "" when nothing is
+	Controllers []string // that Base can delegate
+	Why         string   // what is missing, and how to get it; "" if nothing is
 }
 
-// Has reports whether a controller can be used.
+// Has reports whether a controller is usable.
 func (f Support) Has(controller string) bool { return slices.Contains(f.Controllers, controller) }
 
 var errMountinfo = errors.New("malformed mountinfo")
@@ -41,7 +41,7 @@ var errMountinfo = errors.New("malformed mountinfo")
 // mount is one mounted cgroup hierarchy.
 type mount struct {
 	version int
-	root    string // which folder of the hierarchy
+	root    string // the folder of the hierarchy
 	point   string
 }
 
@@ -63,7 +63,7 @@ func parseMountinfo(text []byte) (found []mount, err error) {
 	return found, nil
 }
 
-// unescape undoes the octal escapes of mountinfo: \040 is a space.
+// unescape decodes the octal escapes of mountinfo: \040 is a space.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -93,7 +93,7 @@ func octal(s string) (n byte, ok bool) {
 	return n, true
 }
 
-// modeOf says how the hierarchies are set up. Of several version 2 mounts the one that shows most of the hierarchy serves.
+// modeOf returns the mode, and the version 2 mount that shows the largest part of the hierarchy.
 func modeOf(mounts []mount) (m Mode, v2 mount) {
 	v1 := false
 	for _, c := range mounts {
@@ -114,7 +114,7 @@ func modeOf(mounts []mount) (m Mode, v2 mount) {
 	return Unified, v2
 }
 
-// ownPath finds this process's version 2 cgroup in the text of /proc/self/cgroup.
+// ownPath returns this process's version 2 cgroup in the text of /proc/self/cgroup.
 func ownPath(text []byte) (string, bool) {
 	for line := range bytes.Lines(text) {
 		if p, ok := strings.CutPrefix(strings.TrimSuffix(string(line), "\n"), "0::/"); ok {
@@ -141,7 +141,7 @@ func pathsBelow(root, own string) ([]string, bool) {
 	return chain, true
 }
 
-// missingControllers says what a policy's limits would lack, and what to do.
+// missingControllers explains which controllers are missing, and how to get them.
 func missingControllers(f Support) string {
 	var absent []string
 	for _, c := range []string{"memory", "pids", "cpu", "io"} {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe looks at the machine. It changes nothing.
+// Probe inspects the machine without changing it.
 func Probe() Support {
 	f, err := probe()
 	if err != nil && f.Why == "" {
@@ -34,7 +34,7 @@ func probe() (f Support, err error) {
 	return f, err
 }
 
-// mountedHierarchies is how cgroups are mounted here, and where those of version 2 are.
+// mountedHierarchies returns the mode, and where version 2 is mounted.
 func mountedHierarchies() (m Mode, v2 mount, err error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -48,7 +48,7 @@ func mountedHierarchies() (m Mode, v2 mount, err error) {
 	return m, v2, nil
 }
 
-// ancestors is the cgroups that a process is in, from the highest one that is mounted to its own.
+// ancestors returns the cgroups of a process, from the highest visible one to its own.
 func ancestors(process string, v2 mount) ([]string, error) {
 	text, err := os.ReadFile("/proc/" + process + "/cgroup")
 	if err != nil {
@@ -62,8 +62,8 @@ func ancestors(process string, v2 mount) ([]string, error) {
 	return chain, nil
 }
 
-// base finds the folder under which this user may make cgroups: the highest writable one of its own cgroup's ancestors.
-// Being able to write cgroup.procs there is what allows to move processes within it.
+// base returns the folder in which this user may create cgroups: the highest writable ancestor of its own cgroup. Write access to
+// cgroup.procs there permits moving processes within it.
 func base(v2 mount) (string, error) {
 	chain, err := ancestors("self", v2)
 	if err != nil {
@@ -76,7 +76,7 @@ func base(v2 mount) (string, error) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("no cgroup below %s may be changed by this user (%w): run as root, or start it with "+
+	return "", fmt.Errorf("this user may change no cgroup below %s (%w): run as root, or start it with "+
 		"`systemd-run --user --scope -p Delegate=yes`", v2.point, err)
 }
 
@@ -89,8 +89,8 @@ func writable(dir string) error {
 	return nil
 }
 
-// controllers lists what the base can hand to its children. The root always can; another cgroup can't as long as it has
-// processes of its own and its controllers aren't handed out already.
+// controllers lists the controllers that the base can delegate to its children. The root always can. Another cgroup with processes
+// of its own can only delegate those that it delegates already.
 func controllers(f Support) ([]string, error) {
 	dir := filepath.Join(f.Mount, f.Base)
 	have, err := words(dir + "/cgroup.controllers")

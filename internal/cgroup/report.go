@@ -6,16 +6,16 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// limit is one row of [limits] that needs a cgroup.
+// limit is a limit of [limits] that needs a cgroup.
 type limit struct {
 	id         string
 	controller string
 	set        bool
 	place      policy.Place
-	note       string // for people, when it is enforced
+	note       string // for people, if it is enforced
 }
 
-// cgroupLimits lists the rows of [limits] that a cgroup enforces.
+// cgroupLimits lists the limits that a cgroup enforces.
 func cgroupLimits(l policy.Limits) []limit {
 	return []limit{
 		{"limits.memory", "memory", l.Memory.N != 0, l.Memory.Place, "memory and page cache of all processes together, without swap"},
@@ -28,7 +28,7 @@ func cgroupLimits(l policy.Limits) []limit {
 	}
 }
 
-// Report says for every limit that the policy sets and that needs a cgroup whether it can be set here.
+// Report returns the enforceability of each limit of the policy that needs a cgroup.
 func Report(c *policy.Compiled, f Support) []policy.Coverage {
 	var rows []policy.Coverage
 	for _, l := range cgroupLimits(c.Limits) {
@@ -48,16 +48,16 @@ func reportLimit(l limit, limits policy.Limits, f Support) policy.Coverage {
 		}
 	case l.id == "limits.io" && !f.Has("memory"):
 		row.Status = policy.Partly
-		row.Why = "without the memory controller, what is written through the page cache isn't counted"
+		row.Why = "without the memory controller, writes through the page cache aren't counted"
 	case limits.CPU.N > maxPercent || limits.Memory.N > math.MaxInt64 || limits.Pids.N > MaxPids:
-		row.Why = "the number is larger than the kernel takes"
+		row.Why = "the number is larger than the kernel accepts"
 	default:
 		row.Status, row.Why = policy.Enforced, l.note
 	}
 	return row
 }
 
-// The largest numbers that are passed on.
+// The largest numbers that are passed to the kernel.
 const (
 	maxPercent = 1 << 20
 	MaxPids    = 1 << 22 // PID_MAX_LIMIT

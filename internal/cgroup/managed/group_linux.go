@@ -15,19 +15,19 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Group is the cgroup of a session: its folder, and the library's manager of what is in it. The library knows its path alone, which only
-// root can make another folder's.
+// Group is the cgroup of a session, with the library's manager of it. The library knows only the path, which only root can point to
+// another folder.
 type Group struct {
 	*cgroup.Group
 	manager *cgroup2.Manager
 }
 
-// New makes the cgroup of a session, with its limits. It fails rather than leave a limit out.
+// New creates the cgroup of a session with its limits. It fails if a limit can't be set.
 func New(id string, l policy.Limits, f cgroup.Support) (*Group, error) {
 	return NewIn(f.Parent(), id, l, f)
 }
 
-// NewIn makes it beneath another one.
+// NewIn creates the cgroup beneath another one.
 func NewIn(parent, id string, l policy.Limits, f cgroup.Support) (*Group, error) {
 	g := &Group{}
 	var err error
@@ -53,8 +53,8 @@ func NewIn(parent, id string, l policy.Limits, f cgroup.Support) (*Group, error)
 	return g, nil
 }
 
-// enableControllers turns on the controllers that the limits need, and those that count. Where they are on nothing is written: for that the kernel waits
-// until cgroups that were removed are gone (cgroup_lock_and_drain_offline).
+// enableControllers enables the controllers for the limits and the statistics. It doesn't write enabled ones: for that, the kernel
+// would wait until removed cgroups are freed (cgroup_lock_and_drain_offline).
 func (g *Group) enableControllers(parent string, r *cgroup2.Resources, f cgroup.Support) error {
 	text, err := os.ReadFile(filepath.Join(parent, "cgroup.subtree_control"))
 	if err != nil {
@@ -70,13 +70,13 @@ func (g *Group) enableControllers(parent string, r *cgroup2.Resources, f cgroup.
 	}
 	for _, c := range []string{"memory", "io"} {
 		if f.Has(c) && !slices.Contains(enabled, c) {
-			_ = g.manager.ToggleControllers([]string{c}, cgroup2.Enable) // else there is no figure, which is said
+			_ = g.manager.ToggleControllers([]string{c}, cgroup2.Enable) // otherwise Usage reports the figure as unknown
 		}
 	}
 	return nil
 }
 
-// Open finds the cgroup of a session that another toolguardd made, by its path.
+// Open opens the cgroup of a session that another toolguardd created.
 func Open(path string) (*Group, error) {
 	g, err := cgroup.Open(path)
 	if err != nil {
@@ -89,10 +89,10 @@ func Open(path string) (*Group, error) {
 	return &Group{g, m}, nil
 }
 
-// Kill ends every process in the cgroup and those that are just being forked. It returns before they have ended.
+// Kill kills every process in the cgroup and those that are being forked. It doesn't wait.
 func (g *Group) Kill() error { return g.manager.Kill() }
 
-// resources are the limits as the library takes them.
+// resources returns the limits in the library's form.
 func resources(l policy.Limits) (*cgroup2.Resources, error) {
 	r := &cgroup2.Resources{}
 	if n := l.Memory.N; n != 0 {

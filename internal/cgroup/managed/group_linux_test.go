@@ -16,7 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// TestLimits: the same limits are the same in the kernel's files (cgroup-v2.rst), whether toolguard has written them or containerd/cgroups.
+// TestLimits checks that toolguard and containerd/cgroups write the same limits to the kernel's files (cgroup-v2.rst).
 func TestLimits(t *testing.T) {
 	facts := cgroup.Probe()
 	if facts.Why != "" {
@@ -44,7 +44,7 @@ func TestLimits(t *testing.T) {
 			"memory.max": "67108864", "memory.swap.max": "0", "pids.max": "5", "cpu.max": "50000 100000", "io.max": disk("rbps=2 wbps=2 riops=max wiops=max"),
 		}},
 		{"none", policy.Limits{}, nil},
-		{"memory, and no swap beside it", policy.Limits{Memory: policy.Bytes{N: 1 << 30}}, map[string]string{"memory.max": "1073741824", "memory.swap.max": "0"}},
+		{"memory, without swap", policy.Limits{Memory: policy.Bytes{N: 1 << 30}}, map[string]string{"memory.max": "1073741824", "memory.swap.max": "0"}},
 		{"memory beyond what the kernel counts", policy.Limits{Memory: policy.Bytes{N: math.MaxUint64}}, map[string]string{"memory.swap.max": "0"}},
 		{"processes", policy.Limits{Pids: policy.Count{N: 256}}, map[string]string{"pids.max": "256"}},
 		{"processes beyond what there can be", policy.Limits{Pids: policy.Count{N: math.MaxUint64}}, map[string]string{"pids.max": "4194304"}},
@@ -83,7 +83,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestUsage: what a process has taken is told when it's gone, from another manager, too; what the kernel doesn't count isn't zero.
+// TestUsage checks that the usage of ended processes is reported, also by another manager, and that unknown figures aren't zero.
 func TestUsage(t *testing.T) {
 	facts := cgroup.Probe()
 	if facts.Base == "" {

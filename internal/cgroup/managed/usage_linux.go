@@ -10,7 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// statistics are what is reported of a cgroup, by the kernel's file. The library returns zeros where there's no file.
+// statistics are the reported figures with the kernel's file of each. The library returns zeros if a file doesn't exist.
 var statistics = []struct {
 	file  string
 	which cgroup2.StatMask
@@ -28,7 +28,7 @@ var statistics = []struct {
 	}, "disk traffic"},
 }
 
-// Usage is what the processes in the cgroup have taken since they came there, and what can't be known, with the reason.
+// Usage returns what the processes in the cgroup have used since they entered it, and which figures are unknown, with the reason.
 func (g *Group) Usage() (u event.Usage, unknown []string) {
 	for _, f := range statistics {
 		_, err := os.Stat(filepath.Join(g.Path(), f.file))
