@@ -29,7 +29,7 @@ func int80() (syscall.Errno, uintptr) {
 	return 0, pid
 }
 
-// TestForeignABIKilled holds that calls in another ABI end the process at once, whatever they ask for.
+// TestForeignABIKilled checks that calls of another ABI kill the process.
 func TestForeignABIKilled(t *testing.T) {
 	for _, what := range []string{"x32", "int 0x80"} {
 		bare := runChild(t, what, true, os.Getuid())
@@ -39,7 +39,7 @@ func TestForeignABIKilled(t *testing.T) {
 		if what == "int 0x80" && bare.Value == 0 {
 			t.Errorf("the 32-bit entry gave no pid: no control")
 		}
-		cmd := childtest.Command(t, os.Getuid(), order{Deed: what})
+		cmd := childtest.Command(t, os.Getuid(), order{Operation: what})
 		err := cmd.Run()
 		if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !ws.Signaled() || ws.Signal() != unix.SIGSYS {
 			t.Errorf("%s under filters: %v, want SIGSYS", what, err)

@@ -6,7 +6,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Flags that the kernel's headers have and package unix hasn't, or not on every system.
+// Flags in the kernel's headers that package unix doesn't have, or not on every system.
 const (
 	cloneNewTime  = 0x80
 	mfdNoexecSeal = 0x8
@@ -27,21 +27,21 @@ const (
 
 	cloneNew = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
-	// unshareAllowed is what unshare(2) may take apart: nothing outside the process changes.
+	// unshareAllowed are the flags of unshare(2) that change nothing outside the process.
 	unshareAllowed = unix.CLONE_FILES | unix.CLONE_FS | unix.CLONE_SYSVSEM | unix.CLONE_THREAD | unix.CLONE_SIGHAND |
 		unix.CLONE_VM
 )
 
-// denial is one system call that is refused: always, or when one of the sets of conditions holds.
+// denial is one system call that is denied: always, or if one of the sets of conditions is true.
 type denial struct {
 	name     string
 	when     []all // nil: always
-	*Cause         // what explain fills in is missing
+	*Cause         // explain sets the empty fields
 	errno    unix.Errno
-	unlogged bool // of socket: the one of nscd is among those refused
+	unlogged bool // for socket: the denials include the socket for nscd
 }
 
-// argumentRules are the refusals that depend on arguments or on the policy, for the facts of one policy.
+// argumentRules returns the denials that depend on arguments or on the policy.
 func (f requirements) argumentRules() []denial {
 	rs := []denial{ioctl(), lease(), f.socket(), f.socketpair(), prlimit()}
 	rs = append(rs, setid()...)
@@ -61,7 +61,7 @@ func (f requirements) argumentRules() []denial {
 	return rs
 }
 
-// ioctl keeps the session from typing into its terminal (CVE-2017-5226 and its like).
+// ioctl denies terminal injection (CVE-2017-5226 and similar).
 func ioctl() denial {
 	return denial{
 		name: "ioctl", errno: unix.EPERM,
@@ -70,8 +70,8 @@ func ioctl() denial {
 	}
 }
 
-// lease refuses leases and delegations: who holds one on a file that it may read keeps everybody from opening it, up to
-// /proc/sys/fs/lease-break-time each time, and so toolguard from starting with that policy. The errno is the one for a file of
+// lease denies leases and delegations. A lease on a readable file blocks everybody who opens it, up to
+// /proc/sys/fs/lease-break-time each time, and so the start of toolguard with that policy. The errno is the one for a file of
 // another user (generic_setlease, fs/locks.c).
 func lease() denial {
 	return denial{
@@ -81,10 +81,10 @@ func lease() denial {
 	}
 }
 
-// setid refuses files that others execute with the session's user or group: root's would be a door for every user, long after
-// the session. Creating a file with such a mode needs no refusal here: the first byte that is written takes it off again, without
-// CAP_FSETID (file_remove_privs); the kernel's own programs refuse it all the same (bpf/lsm/directory.c). A setgid file that its group may not
-// execute keeps it, and without access control lists never becomes one that it may.
+// setid denies setuid and setgid files, which others execute with the session's user or group: root's would be a backdoor for every
+// user after the session. Creating a file with such a mode needs no denial here: the first write removes the bits without
+// CAP_FSETID (file_remove_privs); the LSM programs deny it anyway (bpf/tree.c). A setgid file that its group may not execute keeps
+// the bit, and without access control lists never becomes executable for the group.
 func setid() []denial {
 	cause := &Cause{ID: "seccomp.setid", Text: "always on: no setuid and no setgid files"}
 	bits := func(arg uint32) []all { return []all{{anyBit(arg, unix.S_ISUID|unix.S_ISGID)}} }
@@ -96,7 +96,7 @@ func setid() []denial {
 	}
 }
 
-// namespaces refuses new ones. clone's flags are its low 32 bits; CLONE_NEWTIME there is part of the exit signal.
+// namespaces denies new namespaces. clone's flags are its low 32 bits; CLONE_NEWTIME there is part of the exit signal.
 func namespaces() []denial {
 	cause := &Cause{ID: "seccomp.namespaces", Text: "always on: no new namespaces (without namespaces = true)"}
 	return []denial{
@@ -106,7 +106,7 @@ func namespaces() []denial {
 	}
 }
 
-// prlimit keeps the limits of other processes of the same user out of reach: RLIMIT_CPU can end them.
+// prlimit denies setting limits of other processes of the same user: RLIMIT_CPU can end them.
 func prlimit() denial {
 	return denial{
 		name: "prlimit64", errno: unix.EPERM,
@@ -115,8 +115,8 @@ func prlimit() denial {
 	}
 }
 
-// priorities keeps those of other processes of the same user out of reach, toolguard's above all: one that runs only when nothing
-// else would never end its session. Every process is its own process 0; a group or a user has toolguard in it.
+// priorities denies setting priorities of other processes of the same user, above all toolguard's: with the idle priority, it would
+// never end its session. 0 is the calling process; a group or a user includes toolguard.
 func priorities() []denial {
 	cause := &Cause{ID: "seccomp.priority", Text: "always on: no priorities for other processes and threads"}
 	other := []all{{not(0, 0)}}
@@ -129,9 +129,9 @@ func priorities() []denial {
 	}
 }
 
-// memfd refuses memory files that could be executed: they are on no path, so Landlock lets them pass
-// (hook_file_open, MNT_INTERNAL). Kernels before 6.3 don't know MFD_NOEXEC_SEAL, so there memfd_create always fails. Those of
-// memfd_secret are on a mount from which nothing is executed or mapped as code (secretmem_init).
+// memfd denies executable memory files: they have no path, so Landlock allows them (hook_file_open, MNT_INTERNAL). Kernels before
+// 6.3 don't know MFD_NOEXEC_SEAL, so there memfd_create always fails. memfd_secret is on a mount without execution
+// (secretmem_init).
 func (f requirements) memfd() denial {
 	r := denial{name: "memfd_create", errno: unix.EACCES, when: []all{{noBit(1, mfdNoexecSeal)}}}
 	if f.sealed {
@@ -141,8 +141,9 @@ func (f requirements) memfd() denial {
 	return r
 }
 
-// ports closes what port rules leave open: multicast groups and others' addresses; where nothing else decides, TCP Fast Open connects
-// in sendmsg, past the connect hook; and a socket that was never bound may listen on a port that the kernel chooses, past the bind hook.
+// ports denies what port rules don't cover: multicast groups and foreign addresses; where nothing else decides, TCP Fast Open,
+// which connects in sendmsg, past the connect hook; and listen on an unbound socket, for which the kernel chooses a port, past the
+// bind hook.
 func (f requirements) ports() (rs []denial) {
 	rs = []denial{sockopts()}
 	fast := &Cause{ID: "net", Text: "net is restricted: no TCP Fast Open", Resource: "net", Reason: policy.HostNotListed}
@@ -160,9 +161,9 @@ func (f requirements) ports() (rs []denial) {
 	return rs
 }
 
-// listenCause suggests what a test's own server needs, where it can be told from others.
+// listenCause suggests a rule for the session's own servers, where they are distinguishable.
 func (f requirements) listenCause() *Cause {
-	c := &Cause{ID: "net", Text: "net: listening isn't granted: it takes a rule with `listen` and the port", Resource: "net", Reason: policy.HostNotListed}
+	c := &Cause{ID: "net", Text: "net: listening isn't granted: it needs a rule with `listen` and the port", Resource: "net", Reason: policy.HostNotListed}
 	if f.net.decidedElsewhere {
 		c.Text += "; one for localhost without a port is for servers of the session's own"
 		c.Suggest = "[[access.net]]\nhost = \"localhost\"\nlisten = true\nallow = true\n"
@@ -170,8 +171,8 @@ func (f requirements) listenCause() *Cause {
 	return c
 }
 
-// SocketOptions are the levels and options of sockets that are refused where the network is restricted: by the kernel's own programs,
-// too, for those who don't ask by setsockopt (bpf/lsm/unix.c has the same list).
+// SocketOptions are the levels and options of sockets that are denied where the network is restricted. The LSM programs deny them,
+// too, for operations without setsockopt (bpf/socket.c has the same list).
 var SocketOptions = [][2]uint32{
 	{unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP},
 	{unix.IPPROTO_IP, unix.IP_ADD_SOURCE_MEMBERSHIP},
@@ -187,8 +188,8 @@ var SocketOptions = [][2]uint32{
 	{unix.IPPROTO_IPV6, unix.IPV6_TRANSPARENT},
 }
 
-// sockopts keeps a session from joining groups: the kernel announces that to the local network, by packets of its own with an address
-// that the session chooses; and from sending with an address that isn't the machine's: whoever is reached, egress too, would answer there.
+// sockopts denies joining groups, which the kernel announces to the local network by packets with an address that the session
+// chooses, and sending with an address that isn't the machine's: the receiver, egress included, would answer to it.
 func sockopts() denial {
 	var when []all
 	for _, o := range SocketOptions {
@@ -198,14 +199,15 @@ func sockopts() denial {
 		name: "setsockopt", errno: unix.EACCES, when: when,
 		Cause: &Cause{
 			ID: "net", Resource: "net", Reason: policy.HostNotListed,
-			Text: "net is restricted: no multicast groups, of which the kernel tells the local network, and no addresses but this machine's",
+			Text: "net is restricted: no multicast groups, which the kernel announces to the local network, and only this machine's addresses",
 		},
 	}
 }
 
-// truncation closes what Landlock can't see, or sees too late: cutting a file short without opening it for writing. Below ABI 3 it doesn't
-// ask; above it does when the file system has opened the file, and an overlay has copied it up by then, without what was in it. An access
-// mode of 3 opens for neither reading nor writing and truncates as well. open_how is in memory, so openat2 goes.
+// truncation denies what Landlock doesn't see, or sees too late: truncating a file without opening it for writing. Below ABI 3,
+// Landlock doesn't check it. Above, it checks when the file system has opened the file, and an overlay has copied it up by then,
+// without its content. An access mode of 3 opens for neither reading nor writing, and truncates as well. open_how is in memory, so
+// openat2 is denied.
 func (f requirements) truncation() []denial {
 	cause := &Cause{
 		ID: "seccomp.truncate", Text: "fs is restricted: Landlock can't keep a file from being emptied by opening it, other than for writing",
@@ -230,8 +232,8 @@ func (f requirements) truncation() []denial {
 	return rs
 }
 
-// strictPtraceRule leaves what starting a command under limits needs of the thread that carries the filters:
-// PTRACE_TRACEME, PTRACE_CONT and PTRACE_DETACH. None of them reads or changes a process.
+// strictPtraceRule leaves PTRACE_TRACEME, PTRACE_CONT and PTRACE_DETACH, which the thread that has the filters needs to start a
+// command under limits. None of them reads or changes a process.
 func strictPtraceRule() denial {
 	return denial{
 		name: "ptrace", errno: unix.EPERM,

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Offsets in struct seccomp_data; each argument is two words, the low one first on the machines that are supported.
+// Offsets in struct seccomp_data. Each argument is two words, the low one first on the supported machines.
 const (
 	offNumber = 0
 	offArch   = 4
@@ -27,20 +27,20 @@ func ret(action uint32) unix.SockFilter {
 
 func retErrno(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 
-// block is the part of a program that decides on one call by its arguments. It's entered with anything in the
-// accumulator, loads every word before it looks at it, and every way through it ends in a return.
+// block is the part of a program that decides about one call by its arguments. At its entry, the accumulator has an unknown value.
+// It loads every word before it compares it, and every path through it ends in a return.
 type block struct {
 	prog  []unix.SockFilter
-	exits []exit // of the set of conditions at hand: to where the next one begins
+	exits []exit // the exits of the current set of conditions, to the next one
 }
 
-// exit is a jump that is taken when a condition doesn't hold.
+// exit is a jump for a false condition.
 type exit struct {
 	at     int
 	onTrue bool
 }
 
-// decideArguments appends the block of a call that is refused when one of the sets holds, and else allowed.
+// decideArguments appends the block of a call that is denied if one of the sets is true, else allowed.
 func decideArguments(prog []unix.SockFilter, when []all, errno unix.Errno) ([]unix.SockFilter, error) {
 	b := block{prog: prog}
 	for _, set := range when {
@@ -57,7 +57,7 @@ func decideArguments(prog []unix.SockFilter, when []all, errno unix.Errno) ([]un
 	return append(b.prog, ret(unix.SECCOMP_RET_ALLOW)), nil
 }
 
-// condition goes on with the next instruction when c holds, and leaves by an exit when it doesn't.
+// condition continues with the next instruction if c is true, and exits if not.
 func (b *block) condition(c condition) error {
 	if c.arg > 5 {
 		return fmt.Errorf("a condition on argument %d", c.arg)
@@ -73,12 +73,12 @@ func (b *block) condition(c condition) error {
 		b.require(low, unix.BPF_JEQ, lowValue)
 	case notEqual:
 		b.prog = append(b.prog, load32(high), jump(unix.BPF_JEQ, highValue))
-		b.prog[len(b.prog)-1].Jf = 2 // they differ: over the low word
+		b.prog[len(b.prog)-1].Jf = 2 // they differ: skip the low word
 		b.reject(low, unix.BPF_JEQ, lowValue)
 	case someBit:
 		if highValue != 0 {
 			b.prog = append(b.prog, load32(high), jump(unix.BPF_JSET, highValue))
-			b.prog[len(b.prog)-1].Jt = 2 // one is set: over the low word
+			b.prog[len(b.prog)-1].Jt = 2 // one is set: skip the low word
 		}
 		b.require(low, unix.BPF_JSET, lowValue)
 	case noneSet:
@@ -96,13 +96,13 @@ func (b *block) require(word uint32, test uint16, k uint32) { b.check(word, test
 
 func (b *block) reject(word uint32, test uint16, k uint32) { b.check(word, test, k, true) }
 
-// check loads a word and leaves when the test of it comes to what onTrue says.
+// check loads a word and exits if the result of its test is onTrue.
 func (b *block) check(word uint32, test uint16, k uint32, onTrue bool) {
 	b.prog = append(b.prog, load32(word), jump(test, k))
 	b.exits = append(b.exits, exit{len(b.prog) - 1, onTrue})
 }
 
-// patchExits lets the exits lead to what comes next.
+// patchExits sets the target of the exits to the next instruction.
 func (b *block) patchExits() error {
 	for _, e := range b.exits {
 		distance := len(b.prog) - e.at - 1

@@ -6,22 +6,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaf is the answer to a number: an action of the kernel's, or what a call's arguments decide.
+// leaf is the result for a number: a kernel action, or a rule about the call's arguments.
 type leaf struct {
 	action uint32
-	rule   *denial // nil: the action it is
+	rule   *denial // nil: action
 }
 
 var allowed = leaf{action: unix.SECCOMP_RET_ALLOW}
 
-// span is a run of numbers with one answer, up to where the next span begins.
+// span is a range of numbers with one result, up to the next span.
 type span struct {
 	from uint32
 	leaf
 }
 
-// spans covers all 32-bit numbers with what a filter says to those in the tables; one that isn't filled in is allowed.
-// rest says what it answers to the others, from newest+1 on.
+// spans returns the spans of all 32-bit numbers: those in the table, which are allowed by default, and rest from newest+1.
 func spans(known *table, rest []span) []span {
 	s := make([]span, 1, 96)
 	s[0].leaf = known[0]
@@ -34,7 +33,7 @@ func spans(known *table, rest []span) []span {
 	return s
 }
 
-// appendSpan begins a span, if its answer is another than the one before has.
+// appendSpan appends a span if its result differs from the previous one.
 func appendSpan(s []span, from uint32, l leaf) []span {
 	switch last := &s[len(s)-1]; {
 	case last.leaf == l:
@@ -46,8 +45,8 @@ func appendSpan(s []span, from uint32, l leaf) []span {
 	return s
 }
 
-// beyondTable is what the first filter answers to numbers beyond the tables: ENOSYS but for those in pass. Those with the
-// x32 bit are killed; -1, which is how a tracer skips a call, has it but is no call of any ABI.
+// beyondTable returns the first filter's spans beyond the table: ENOSYS except for those in pass. Numbers with the x32 bit kill.
+// -1, with which a tracer skips a call, has the bit but is no call of any ABI.
 func beyondTable(pass []int) []span {
 	unknown := leaf{action: retErrno(unix.ENOSYS)}
 	kill := leaf{action: unix.SECCOMP_RET_KILL_PROCESS}
@@ -58,20 +57,20 @@ func beyondTable(pass []int) []span {
 	return append(s, span{x32Bit, kill}, span{2 * x32Bit, unknown}, span{3 * x32Bit, kill}, span{^uint32(0), unknown})
 }
 
-// assembler makes one program.
+// assembler assembles one program.
 type assembler struct {
 	prog  []unix.SockFilter
 	jumps []blockJump
 }
 
-// blockJump is a leaf of the search that jumps to a block, once it's known where that is.
+// blockJump is a leaf that jumps to a block whose position isn't known yet.
 type blockJump struct {
 	at   int
 	rule *denial
 }
 
-// assemble makes a program that answers a foreign architecture with an action and decides the other calls by spans. The
-// blocks for arguments come after the whole search, so nothing that looks at the number can follow them.
+// assemble returns a program with an action for a foreign architecture, and spans for the other calls. The blocks for arguments
+// come after the whole search, so that no comparison of the number follows them.
 func assemble(arch, foreign uint32, s []span) ([]unix.SockFilter, error) {
 	native := jump(unix.BPF_JEQ, arch)
 	native.Jt = 1
@@ -88,8 +87,8 @@ func assemble(arch, foreign uint32, s []span) ([]unix.SockFilter, error) {
 	return a.prog, nil
 }
 
-// search appends a binary search for the span of the number in the accumulator: for n spans at most 2n-1 instructions
-// when every jump is short.
+// search appends a binary search for the span of the number in the accumulator: for n spans at most 2n-1 instructions if every jump
+// is short.
 func (a *assembler) search(s []span) {
 	if len(s) == 1 {
 		a.leaf(s[0].leaf)
@@ -102,7 +101,7 @@ func (a *assembler) search(s []span) {
 		a.prog[at].Jt = uint8(below)
 		a.search(s[:mid])
 	} else {
-		// A conditional jump is too short to get over the lower half.
+		// A conditional jump is too short to skip the lower half.
 		a.prog[at].Jf = 1
 		a.prog = append(a.prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JA})
 		a.search(s[:mid])

@@ -1,6 +1,6 @@
 package seccomp
 
-// operation says what a condition asks of an argument.
+// operation is how a condition compares an argument.
 type operation int
 
 const (
@@ -11,14 +11,14 @@ const (
 	lowEqual                      // the low 32 bits are the value, whatever the high ones are
 )
 
-// condition is something that one argument of a call must be.
+// condition is a condition on one argument of a call.
 type condition struct {
 	arg   uint32
 	op    operation
 	value uint64
 }
 
-// all is a set of conditions that must all hold for a call to be refused.
+// all is a set of conditions of which all must be true to deny a call.
 type all []condition
 
 // is holds when the whole 64-bit argument is v.

@@ -2,7 +2,7 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// group is some system calls that are refused for one reason.
+// group is a group of system calls that are denied for the same reason.
 type group struct {
 	id    string
 	text  string
@@ -10,9 +10,9 @@ type group struct {
 	names []string
 }
 
-// always is refused in every session, whatever its policy declares. Names that an architecture doesn't have are skipped.
+// always is denied in every session, whatever its policy. Names that an architecture doesn't have are skipped.
 var always = []group{
-	// Landlock refuses these too (hook_sb_mount, hook_move_mount, …, security/landlock/fs.c), except the calls that only
+	// Landlock denies these, too (hook_sb_mount, hook_move_mount, …, security/landlock/fs.c), except the calls that only
 	// prepare a mount or copy a tree: fsopen, fsconfig, fsmount, open_tree.
 	{"seccomp.mount", "always on: no mount changes", unix.EPERM, []string{
 		"mount", "umount", "umount2", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "open_tree",
@@ -28,14 +28,14 @@ var always = []group{
 	}},
 	{"seccomp.kexec", "always on: no other kernel", unix.EPERM, []string{"kexec_load", "kexec_file_load", "reboot"}},
 	{"seccomp.userfaultfd", "always on: no userfaultfd", unix.EPERM, []string{"userfaultfd"}},
-	// What a kernel without CONFIG_IO_URING says; libuv and others then use threads.
+	// As on a kernel without CONFIG_IO_URING; libuv and others then use threads.
 	{"seccomp.io_uring", "always on: no io_uring", unix.ENOSYS, rings},
 	// A handle opens a file with no path walked. Making a handle is harmless, and systemd's tools do it.
 	{"seccomp.handle", "always on: no opening by handle", unix.EPERM, []string{"open_by_handle_at"}},
-	// Events tell names and processes from all over a file system.
+	// Events disclose names and processes of the whole file system.
 	{"seccomp.fanotify", "always on: no fanotify", unix.EPERM, []string{"fanotify_init"}},
 	// With personality's READ_IMPLIES_EXEC it maps a file to be executed, and no LSM is asked (CVE-2024-47745; obsolete since Linux 3.16).
-	{"seccomp.remap", "always on: no mapping anew of what is mapped", unix.ENOSYS, []string{"remap_file_pages"}},
+	{"seccomp.remap", "always on: no remapping of mapped files", unix.ENOSYS, []string{"remap_file_pages"}},
 	// Without capabilities these fail anyway; a new user namespace must not bring their code into reach.
 	{"seccomp.admin", "always on: no system administration", unix.EPERM, []string{
 		"acct", "swapon", "swapoff", "settimeofday", "clock_settime", "stime", "sethostname", "setdomainname",
@@ -43,13 +43,14 @@ var always = []group{
 	}},
 }
 
-// rings is io_uring. What is done by it no filter sees: a policy can allow it only where the kernel's programs decide what filters would.
+// rings are the calls of io_uring. A filter doesn't see its operations, so a policy can allow it only where the LSM programs decide
+// about everything that filters would.
 var rings = []string{"io_uring_setup", "io_uring_enter", "io_uring_register"}
 
-// RingsDenied is why they stay refused elsewhere.
-const RingsDenied = "io_uring stays refused although the policy allows it: what is done by it no filter of system calls sees"
+// RingsDenied is why io_uring stays denied elsewhere.
+const RingsDenied = "io_uring stays denied although the policy allows it: system call filters don't see its operations"
 
-// hiddenAttributes is refused where the backend doesn't see what is done with a file's attributes.
+// hiddenAttributes is denied where the backend doesn't see changes of a file's attributes.
 var hiddenAttributes = []group{
 	// An access control list gives a setgid file that its group may not execute, and whose content therefore may be written,
 	// the right to be executed, and leaves it setgid (posix_acl_update_mode). Its name is in memory. The errno is that of a file system
@@ -59,7 +60,7 @@ var hiddenAttributes = []group{
 	}},
 }
 
-// strict is refused beyond that under `syscalls = "strict"`.
+// strict is denied in addition with `syscalls = "strict"`.
 var strict = []group{
 	{"seccomp.strict", `syscalls = "strict"`, unix.EPERM, []string{
 		"process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_getfd", "kcmp",
@@ -71,33 +72,33 @@ var strict = []group{
 	}},
 }
 
-// notAllowable can't be named in a policy's syscalls.allow; why says so, or what to use instead.
+// notAllowable can't be named in a policy's syscalls.allow; why is the reason, or the alternative.
 var notAllowable = [...]struct{ name, why string }{
 	{"clone", "use namespaces = true for new namespaces"},
-	{"clone3", "its flags can't be seen by a filter; programs fall back to clone"},
+	{"clone3", "a filter can't read its flags; programs fall back to clone"},
 	{"unshare", "use namespaces = true for new namespaces"},
 	{"setns", "use namespaces = true for namespaces"},
-	{"ioctl", "only TIOCSTI and TIOCLINUX are refused, and they always are"},
-	{"fcntl", "only leases are refused, and they always are"},
-	{"socket", "what is refused follows from the net and fs rules"},
-	{"socketpair", "what is refused follows from the fs rules"},
+	{"ioctl", "only TIOCSTI and TIOCLINUX are denied, always"},
+	{"fcntl", "only leases are denied, always"},
+	{"socket", "which uses are denied follows from the net and fs rules"},
+	{"socketpair", "which uses are denied follows from the fs rules"},
 	{"listen", "grant it with a net rule with listen = true"},
-	{"sendto", "what is refused follows from the net rules"},
-	{"sendmsg", "what is refused follows from the net rules"},
-	{"sendmmsg", "what is refused follows from the net rules"},
-	{"setsockopt", "what is refused follows from the net rules"},
-	{"memfd_create", "it is refused only where nothing that is written may be executed; use MFD_NOEXEC_SEAL, or grant execute on a folder that may be written"},
-	{"prlimit64", "only limits of other processes are refused, and they always are"},
+	{"sendto", "which uses are denied follows from the net rules"},
+	{"sendmsg", "which uses are denied follows from the net rules"},
+	{"sendmmsg", "which uses are denied follows from the net rules"},
+	{"setsockopt", "which uses are denied follows from the net rules"},
+	{"memfd_create", "it is denied only where nothing that is written may be executed; use MFD_NOEXEC_SEAL, or grant execute on a folder that may be written"},
+	{"prlimit64", "only limits of other processes are denied, always"},
 	{"setpriority", noPriorities},
 	{"sched_setscheduler", noPriorities},
 	{"sched_setparam", noPriorities},
 	{"sched_setattr", noPriorities},
 	{"ioprio_set", noPriorities},
-	{"open", "what is refused follows from the fs rules"},
-	{"openat", "what is refused follows from the fs rules"},
-	{"openat2", "what is refused follows from the fs rules"},
-	{"remap_file_pages", "use mmap, of which the kernel's programs are asked; before Linux 6.12 they aren't of this one"},
-	{"truncate", "what is refused follows from the fs rules"},
+	{"open", "which uses are denied follows from the fs rules"},
+	{"openat", "which uses are denied follows from the fs rules"},
+	{"openat2", "which uses are denied follows from the fs rules"},
+	{"remap_file_pages", "use mmap, which LSM programs decide about; before Linux 6.12, no LSM hook sees this call"},
+	{"truncate", "which uses are denied follows from the fs rules"},
 	{"mount", noMounts},
 	{"umount", noMounts},
 	{"umount2", noMounts},
@@ -112,7 +113,7 @@ var notAllowable = [...]struct{ name, why string }{
 	{"pivot_root", noMounts},
 }
 
-// whyNotAllowable is why a policy can't allow a call by name, "" when it can.
+// whyNotAllowable returns why a policy can't allow a call by name, or "" if it can.
 func whyNotAllowable(name string) string {
 	for i := range notAllowable {
 		if notAllowable[i].name == name {
@@ -124,8 +125,8 @@ func whyNotAllowable(name string) string {
 
 const (
 	noMounts     = "no session may change mounts"
-	noPriorities = "only priorities of other processes are refused, and they always are"
+	noPriorities = "only priorities of other processes are denied, always"
 )
 
-// needed can't be named in a policy's syscalls.deny: without them no command starts or ends.
+// needed can't be named in a policy's syscalls.deny: without them, no command starts or ends.
 var needed = []string{"execve", "exit", "exit_group", "rt_sigreturn"}

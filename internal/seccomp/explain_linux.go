@@ -8,9 +8,9 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Explain says what a system call that the filters refused belongs to. archID and nr are as the audit record gives
-// them; args may be nil, which is all that a seccomp record tells, and then the answer for a call with conditions is
-// general. ok is false for a call that these filters don't refuse.
+// Explain returns why the filters denied a system call. archID and nr are as in the audit record. args may be nil, as seccomp
+// records don't have them; then the cause of a call with conditions is general. ok is false for a call that these filters don't
+// deny.
 func Explain(c *policy.Compiled, o Backend, archID uint32, nr int, args *[6]uint64) (cause Cause, ok bool) {
 	m, err := native()
 	if err != nil {
@@ -72,8 +72,8 @@ func (r denial) explain(f requirements, args *[6]uint64) Cause {
 	return c
 }
 
-// Arch is the AUDIT_ARCH_ value of a refused call, where nobody tells it. killed says that the call ended its process, which filters of
-// this package do for nothing but foreign architectures and x32.
+// Arch returns the AUDIT_ARCH_ value of a denied call without a record of it. killed is whether the call ended its process, which
+// the filters of this package do only for foreign architectures and x32.
 func Arch(nr int, killed bool) uint32 {
 	m, err := native()
 	switch {

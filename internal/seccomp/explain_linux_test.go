@@ -38,7 +38,7 @@ func TestExplain(t *testing.T) {
 		{"inet", closed, arch, nr("socket"), &[6]uint64{2, 1, 0}, Cause{ID: "net", Text: "nothing is granted", Errno: "EACCES", Resource: "net", Reason: policy.NoRule}},
 		{"unix", closed, arch, nr("socket"), &[6]uint64{1, 1, 0}, Cause{ID: "seccomp.socket", Errno: "EACCES", Resource: "fs"}},
 		{"packet", closed, arch, nr("socket"), &[6]uint64{17, 3, 0}, Cause{ID: "seccomp.socket", Errno: "EACCES", Resource: "syscall"}},
-		{"udp beside tcp", onlyTCP, arch, nr("socket"), &[6]uint64{2, 2, 0}, Cause{ID: "net", Text: "for this kind", Errno: "EACCES", Resource: "net", Reason: policy.NoRule}},
+		{"udp with tcp granted", onlyTCP, arch, nr("socket"), &[6]uint64{2, 2, 0}, Cause{ID: "net", Text: "for this kind", Errno: "EACCES", Resource: "net", Reason: policy.NoRule}},
 		{"raw", allows, arch, nr("socket"), &[6]uint64{2, 3, 0}, Cause{ID: "seccomp.socket", Text: "always on", Errno: "EACCES", Resource: "syscall"}},
 		{"some socket", closed, arch, nr("socket"), nil, Cause{ID: "seccomp.socket", Text: "no internet and no unix socket", Errno: "EACCES", Resource: "net"}},
 		{"some socket, no net", noNet, arch, nr("socket"), nil, Cause{ID: "seccomp.socket", Text: "net grants nothing: no internet socket", Errno: "EACCES", Resource: "net"}},
@@ -79,7 +79,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Where somebody can tell a session's own servers from others, a rule for them is suggested that can be pasted.
+// TestExplainListen checks that where the session's own servers are distinguishable, a rule for them is suggested.
 func TestExplainListen(t *testing.T) {
 	m, err := native()
 	if err != nil {
@@ -91,7 +91,7 @@ func TestExplainListen(t *testing.T) {
 	if want := "[[access.net]]\nhost = \"localhost\"\nlisten = true\nallow = true\n"; !ok || got.Suggest != want {
 		t.Errorf("%v, %+v", ok, got)
 	}
-	if _, refused := Explain(compile(t, with(policy.SourceLayer{}, tcp, own)), Backend{ABI: 7, Net: true}, m.auditArch(), nr, nil); refused {
+	if _, denied := Explain(compile(t, with(policy.SourceLayer{}, tcp, own)), Backend{ABI: 7, Net: true}, m.auditArch(), nr, nil); denied {
 		t.Error("what is suggested doesn't allow it")
 	}
 }

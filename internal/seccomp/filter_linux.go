@@ -10,24 +10,23 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Filter is one assembled program, ready for the kernel.
+// Filter is one assembled program.
 type Filter struct {
 	Program []unix.SockFilter
-	Silent  bool // what it refuses leaves no record
+	Silent  bool // its denials leave no record
 }
 
-// FullMediation is for a backend that sees all that Landlock doesn't, in place of an ABI.
+// FullMediation is the ABI of a backend that also decides about everything that Landlock doesn't.
 const FullMediation = 100
 
-// Backend are those who hold the session beside the filters, and leave the rest to them.
+// Backend is what the other mechanisms of a session enforce. The filters enforce the rest.
 type Backend struct {
-	ABI    int  // of the kernel's Landlock, or Whole
+	ABI    int  // of the kernel's Landlock, or FullMediation
 	Net    bool // another mechanism decides about each address and port
-	Sealed bool // memory files can't be executed where nobody asks for it
+	Sealed bool // memory files aren't executable without MFD_EXEC
 }
 
-// Filters makes the programs that hold a session to c, in the order in which they are to be stacked. A policy that Validate refuses
-// is an error.
+// Filters returns the programs that enforce c, in the order of loading. It fails for a policy that Validate rejects.
 func Filters(c *policy.Compiled, o Backend) ([]Filter, error) {
 	if err := Validate(c); err != nil {
 		return nil, err
@@ -43,7 +42,7 @@ func Filters(c *policy.Compiled, o Backend) ([]Filter, error) {
 	var known table
 	known.clear()
 	for i := range rules {
-		if nr, ok := m.number(rules[i].name); ok { // or it's no call of this architecture
+		if nr, ok := m.number(rules[i].name); ok { // otherwise the architecture doesn't have the call
 			known[nr] = rules[i].leaf()
 		}
 	}
@@ -58,7 +57,7 @@ func Filters(c *policy.Compiled, o Backend) ([]Filter, error) {
 	return []Filter{{Program: loud}, {Program: silent, Silent: true}}, nil
 }
 
-// table is what a filter answers to each call that the tables know, by number. It's large for a stack: one serves all filters.
+// table is a filter's result for each call in the tables, by number. It is large for a stack, so all filters share one.
 type table [newest + 1]leaf
 
 func (t *table) clear() {
@@ -67,7 +66,7 @@ func (t *table) clear() {
 	}
 }
 
-// native is the machine that this program runs on.
+// native returns the machine that this program runs on.
 func native() (machine, error) {
 	switch runtime.GOARCH {
 	case "amd64":
@@ -75,10 +74,10 @@ func native() (machine, error) {
 	case "arm64":
 		return arm64, nil
 	}
-	return 0, fmt.Errorf("no system call filters for the architecture %s: it takes amd64 or arm64", runtime.GOARCH)
+	return 0, fmt.Errorf("no system call filters for the architecture %s: amd64 and arm64 are supported", runtime.GOARCH)
 }
 
-// leaf is what a filter answers to the refused call.
+// leaf returns a filter's result for the call.
 func (r *denial) leaf() leaf {
 	if r.when == nil {
 		return leaf{action: retErrno(r.errno)}
@@ -86,8 +85,8 @@ func (r *denial) leaf() leaf {
 	return leaf{rule: r}
 }
 
-// newerAllowed are the numbers beyond the tables that pass: the harmless ones and what the policy allows, without what it
-// denies.
+// newerAllowed returns the allowed numbers beyond the tables: the harmless ones and those that the policy allows, without those
+// that it denies.
 func newerAllowed(c *policy.Compiled) []int {
 	var out []int
 	for _, n := range newer {

@@ -19,7 +19,7 @@ func namespacesTrue(l policy.SourceLayer) policy.SourceLayer {
 	return l
 }
 
-// withAuthority gives a layer to somebody else than the session.
+// withAuthority changes the authority of a layer.
 func withAuthority(a policy.Authority, l policy.SourceLayer) policy.SourceLayer {
 	l.Authority = a
 	return l
@@ -85,9 +85,9 @@ func modelCases(t *testing.T) []modelCase {
 		{"udp", compile(t, with(policy.SourceLayer{}, udp)), expectation{abi: 7, net: "u"}},
 		{"tcp and udp", compile(t, with(policy.SourceLayer{}, tcp, udp)), expectation{abi: 7, net: "tu"}},
 		{"listening", compile(t, with(policy.SourceLayer{}, server)), expectation{abi: 7, net: "tl"}},
-		{"listening, ports held", compile(t, with(policy.SourceLayer{}, server)), expectation{abi: 7, held: true, net: "tul"}},
-		{"tcp, ports held", compile(t, with(policy.SourceLayer{}, tcp)), expectation{abi: 7, held: true, net: "tu"}},
-		{"no net, ports held", compile(t, denies(policy.Net)), expectation{abi: 7, held: true, net: "nothing"}},
+		{"listening, addresses decided elsewhere", compile(t, with(policy.SourceLayer{}, server)), expectation{abi: 7, decidedElsewhere: true, net: "tul"}},
+		{"tcp, addresses decided elsewhere", compile(t, with(policy.SourceLayer{}, tcp)), expectation{abi: 7, decidedElsewhere: true, net: "tu"}},
+		{"no net, addresses decided elsewhere", compile(t, denies(policy.Net)), expectation{abi: 7, decidedElsewhere: true, net: "nothing"}},
 		{"a refusal alone", compile(t, with(policy.SourceLayer{}, refuse)), expectation{abi: 7, net: "nothing"}},
 		{"two authorities", compileLayers(t, withAuthority(policy.Host, with(policy.SourceLayer{}, tcp, udp)),
 			withAuthority(policy.Session, with(policy.SourceLayer{}, server))), expectation{abi: 7, net: "t"}},
@@ -118,8 +118,8 @@ func modelCases(t *testing.T) []modelCase {
 			},
 		},
 		{
-			"io_uring, ports held", compile(t, syscalls(with(policy.SourceLayer{}, tcp), policy.Syscalls{Allow: rings})), expectation{
-				abi: FullMediation, held: true, net: "tu", allow: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER},
+			"io_uring, addresses decided elsewhere", compile(t, syscalls(with(policy.SourceLayer{}, tcp), policy.Syscalls{Allow: rings})), expectation{
+				abi: FullMediation, decidedElsewhere: true, net: "tu", allow: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER},
 			},
 		},
 		{"io_uring, ports alone", compile(t, syscalls(with(policy.SourceLayer{}, tcp), policy.Syscalls{Allow: rings})), expectation{abi: FullMediation, net: "t", noRings: true}},
@@ -128,12 +128,12 @@ func modelCases(t *testing.T) []modelCase {
 			expectation{abi: 7, net: "open", deny: everyOtherNumber()},
 		},
 		{"two authorities' names", compileLayers(t, host, session), expectation{abi: 7, net: "open", deny: []uint32{unix.SYS_KCMP}}},
-		{"names beside an authority without", compileLayers(t, withAuthority(policy.Host, fsNet), withAuthority(policy.Session,
+		{"names and an authority without", compileLayers(t, withAuthority(policy.Host, fsNet), withAuthority(policy.Session,
 			syscalls(fsNet, policy.Syscalls{Allow: []string{"bpf"}}))), expectation{abi: 7, fs: true, exec: true, net: "nothing", allow: []uint32{unix.SYS_BPF}}},
 	}
 }
 
-// everyOther are as many calls as make the longest program: no two that are refused have neighbouring numbers.
+// everyOther are as many calls as make the longest program: no two denied ones have adjacent numbers.
 func everyOther() (names []string) {
 	for _, nr := range everyOtherNumber() {
 		names = append(names, Name(nativeArch, int(nr)))
@@ -159,13 +159,13 @@ func TestFiltersAreTheModel(t *testing.T) {
 			if mc.name != "names" {
 				mc.file_get = true
 			}
-			o := Backend{ABI: mc.abi, Net: mc.held, Sealed: mc.sealed}
+			o := Backend{ABI: mc.abi, Net: mc.decidedElsewhere, Sealed: mc.sealed}
 			filters, err := Filters(mc.c, o)
 			must(t, err)
 			rules, err := denials(mc.c, o)
 			must(t, err)
 			if DeniesRings(mc.c, o) != mc.noRings {
-				t.Errorf("that io_uring stays refused is told: %v", !mc.noRings)
+				t.Errorf("io_uring is reported as denied: %v", !mc.noRings)
 			}
 			checkModel(t, filters, byLibrary(t, rules), mc.expectation, seen)
 		})
@@ -190,7 +190,7 @@ func checkModel(t *testing.T, filters, library []Filter, s expectation, seen map
 			t.Fatalf("%s (%d) args %#x: the filters say %#x, the library %#x", Name(d.arch, int(d.nr)), d.nr, d.args, got, says)
 		}
 		if silent := run(filters[1].Program, &d) != unix.SECCOMP_RET_ALLOW; silent != (want > 0 && want < killed_ && s.unlogged(d.nr, d.args)) {
-			t.Fatalf("%s args %#x: refused without a record: %v", Name(d.arch, int(d.nr)), d.args, silent)
+			t.Fatalf("%s args %#x: denied without a record: %v", Name(d.arch, int(d.nr)), d.args, silent)
 		}
 	}
 	for _, args := range sockets() {
@@ -237,7 +237,7 @@ var hostile = []uint32{
 	unix.SYS_SETSOCKOPT,
 }
 
-// sockets are the arguments for every kind of socket that means something to a filter, and some beside them.
+// sockets are the arguments for every kind of socket that means something to a filter, and some others.
 func sockets() (list [][6]uint64) {
 	for _, family := range []uint64{0, 1, 2, 3, 10, 16, 17, 1<<32 | 2} {
 		for kind := range uint64(16) {
@@ -290,7 +290,7 @@ var meaningful = []uint64{
 // word of the call, numbers are only compared before an argument was loaded, and every way ends in a return.
 func TestEveryComparisonKnowsItsWord(t *testing.T) {
 	for _, mc := range modelCases(t) {
-		filters, err := Filters(mc.c, Backend{ABI: mc.abi, Net: mc.held, Sealed: mc.sealed})
+		filters, err := Filters(mc.c, Backend{ABI: mc.abi, Net: mc.decidedElsewhere, Sealed: mc.sealed})
 		must(t, err)
 		blocks := 0
 		for i, f := range filters {

@@ -73,8 +73,8 @@ func libraryFilter(t *testing.T, groups ...lib.SyscallGroup) (f Filter) {
 	return f
 }
 
-// TestConditionsAreTheLibrarys compares blocks of random conditions with the library's, and with what holds says.
-func TestConditionsAreTheLibrarys(t *testing.T) {
+// TestConditionsMatchLibrary compares blocks of random conditions with the library's, and with all.holds.
+func TestConditionsMatchLibrary(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	seen := map[bool]int{}
 	for range 3000 {
@@ -91,14 +91,14 @@ func TestConditionsAreTheLibrarys(t *testing.T) {
 		for range 40 {
 			d := data{nr: unix.SYS_IOCTL, arch: nativeArch, args: nearArguments(rnd, r.when)}
 			got, want := verdict(filters, &d), verdict(library, &d)
-			if refused := r.matches(&d.args); got != want || refused != (got != unix.SECCOMP_RET_ALLOW) {
-				t.Fatalf("%+v, args %#x: %#x, the library says %#x, holds %v", r.when, d.args, got, want, refused)
+			if denied := r.matches(&d.args); got != want || denied != (got != unix.SECCOMP_RET_ALLOW) {
+				t.Fatalf("%+v, args %#x: %#x, the library says %#x, holds %v", r.when, d.args, got, want, denied)
 			}
 			seen[got == unix.SECCOMP_RET_ALLOW]++
 		}
 	}
 	if min(seen[true], seen[false]) < 5000 {
-		t.Errorf("refused and allowed: %v: the test is nearly empty", seen)
+		t.Errorf("denied and allowed: %v: the test is nearly empty", seen)
 	}
 	for n, fits := range map[int]bool{128: true, 129: false} { // as far as a conditional jump goes
 		if _, err := decideArguments(nil, []all{slices.Repeat(low32(0, 1), n)}, unix.EPERM); (err == nil) != fits {

@@ -2,11 +2,11 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// Args are the arguments of the seccomp(2) that stacks a filter on the calling thread, which must carry no_new_privs; prog, to
-// which the third is to point, is the last. What the thread starts afterwards inherits the filter, and nothing takes it off again.
+// Args returns the arguments of the seccomp(2) that loads a filter for the calling thread, which must have no_new_privs. The third
+// argument is a pointer to prog. The thread's children inherit the filter, which can't be removed.
 //
-// There is no TSYNC among the flags: with it the kernel reports a failure as a positive number, which looks like success. The
-// log flag makes refusals known to the audit system (Linux 4.14).
+// The flags don't have TSYNC, with which the kernel reports a failure as a positive number, like success. The log flag makes
+// denials visible to the audit system (Linux 4.14).
 func (f Filter) Args() (operation, flags uintptr, prog *unix.SockFprog) {
 	flags = unix.SECCOMP_FILTER_FLAG_LOG
 	if f.Silent {

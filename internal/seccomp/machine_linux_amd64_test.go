@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// data is struct seccomp_data, what a filter sees of a call.
+// data is struct seccomp_data, a filter's input.
 type data struct {
 	nr   uint32
 	arch uint32
@@ -35,7 +35,7 @@ func (d *data) word(off uint32) uint32 {
 	panic(fmt.Sprintf("load at offset %d", off))
 }
 
-// run executes a program as the kernel does; only the instructions that filters here are made of are known.
+// run executes a program like the kernel. It implements only the instructions of these filters.
 func run(prog []unix.SockFilter, d *data) uint32 {
 	var a uint32
 	for pc := 0; ; pc++ {

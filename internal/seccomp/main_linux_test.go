@@ -14,22 +14,22 @@ import (
 
 func TestMain(m *testing.M) { childtest.Main(m, runOrder) }
 
-// order is what a child is to do: one deed, bare as the control or under the filters of the deed's policy.
+// order is a child's order: one operation, bare as the control or under the filters of its policy.
 type order struct {
-	Deed string
+	Operation string
 	Bare bool
 }
 
-// outcome is what a child's call came to.
+// outcome is the result of a child's call.
 type outcome struct {
 	Errno syscall.Errno
 	Value uintptr
 }
 
 func runOrder(o order) (out outcome, err error) {
-	d, ok := operationTests[o.Deed]
+	d, ok := operationTests[o.Operation]
 	if !ok {
-		return out, fmt.Errorf("no such deed: %s", o.Deed)
+		return out, fmt.Errorf("unknown operation: %s", o.Operation)
 	}
 	d.before()
 	if !o.Bare {
@@ -44,7 +44,7 @@ func runOrder(o order) (out outcome, err error) {
 	return out, nil
 }
 
-// restrict puts the thread, which has no_new_privs, under the filters of a deed's policy.
+// restrict loads the filters of an operation's policy for the thread, which has no_new_privs.
 func restrict(d operationTest) error {
 	src := &policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{d.layer()}}
 	c, err := policy.Compile(src, folders{"/"})
@@ -62,7 +62,7 @@ func restrict(d operationTest) error {
 	return load(filters)
 }
 
-// load puts the thread under filters.
+// load loads filters for the thread.
 func load(filters []Filter) error {
 	for _, f := range filters {
 		operation, flags, prog := f.Args()
@@ -73,10 +73,10 @@ func load(filters []Filter) error {
 	return nil
 }
 
-// runChild has a child do one deed, bare or under filters, as a user.
-func runChild(t *testing.T, deed string, bare bool, uid int) outcome {
+// runChild runs one operation in a child, bare or under filters, as a user.
+func runChild(t *testing.T, operation string, bare bool, uid int) outcome {
 	t.Helper()
-	return childtest.Run[outcome](t, uid, order{deed, bare})
+	return childtest.Run[outcome](t, uid, order{operation, bare})
 }
 
 func syscalls(l policy.SourceLayer, s policy.Syscalls) policy.SourceLayer {

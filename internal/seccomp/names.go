@@ -15,7 +15,7 @@ const (
 	archARM     = 0x40000028
 )
 
-// machine is an architecture that filters are made for: a column of the table.
+// machine is an architecture with filters: a column of the table.
 type machine int
 
 const (
@@ -30,15 +30,15 @@ type named struct {
 	nr   [machines]int16
 }
 
-// numbered is a system call of an architecture that no filter is made for: it's only told by name.
+// numbered is a system call of an architecture without filters, which only has a name in reports.
 type numbered struct {
 	nr   int32
 	name string
 }
 
-// newer are the calls since Linux 6.15, which the tables end with; the numbers are the same on every
-// architecture. harmless ones pass; the others are answered with ENOSYS like all that is newer still. file_setattr changes
-// a file's attributes by path, unseen by Landlock; listns looks beyond the session.
+// newer are the calls since Linux 6.15, the end of the tables. Their numbers are the same on every architecture. The harmless
+// ones are allowed; the others fail with ENOSYS, as do even newer ones. file_setattr changes a file's attributes by path, which
+// Landlock doesn't see. listns reads namespaces outside the session.
 var newer = []struct {
 	name     string
 	nr       int
@@ -53,7 +53,7 @@ var newer = []struct {
 // newest is the highest number in the tables: open_tree_attr (Linux 6.15).
 const newest = 467
 
-// find is the place of a call in the table, or nil.
+// find returns a call in the table, or nil.
 func find(name string) *named {
 	i, ok := slices.BinarySearchFunc(calls[:], name, func(c named, name string) int { return strings.Compare(c.name, name) })
 	if !ok {
@@ -62,7 +62,7 @@ func find(name string) *named {
 	return &calls[i]
 }
 
-// number is what the machine calls a system call by.
+// number returns the machine's number of a system call.
 func (m machine) number(name string) (nr int, ok bool) {
 	c := find(name)
 	if c == nil || c.nr[m] < 0 {
@@ -71,7 +71,7 @@ func (m machine) number(name string) (nr int, ok bool) {
 	return int(c.nr[m]), true
 }
 
-// auditArch is the AUDIT_ARCH_ value of a machine.
+// auditArch returns the AUDIT_ARCH_ value of a machine.
 func (m machine) auditArch() uint32 {
 	if m == arm64 {
 		return archAARCH64
@@ -79,8 +79,8 @@ func (m machine) auditArch() uint32 {
 	return archX8664
 }
 
-// Name is the name of a system call as the audit records give it: arch is an AUDIT_ARCH_ value, and a number with the x32
-// bit names the x32 call. "" when it isn't known.
+// Name returns the name of a system call in the audit records, or "": arch is an AUDIT_ARCH_ value, and a number with the x32 bit
+// names the x32 call.
 func Name(archID uint32, nr int) string {
 	name := ""
 	switch archID {
@@ -109,7 +109,7 @@ func Name(archID uint32, nr int) string {
 	return ""
 }
 
-// name looks through the whole table: names are only asked for when a call has been refused.
+// name searches the whole table: names are only needed after a denial.
 func (m machine) name(nr int) string {
 	for i := range calls {
 		if nr >= 0 && int(calls[i].nr[m]) == nr {
@@ -130,7 +130,7 @@ func foreign(table []numbered, nr int) string {
 // x32Bit marks the numbers of the x32 ABI, which shares x86_64's architecture value (__X32_SYSCALL_BIT).
 const x32Bit = 0x40000000
 
-// known tells whether any supported architecture has the call, so that one policy serves them all.
+// known reports whether any supported architecture has the call, so that one policy serves them all.
 func known(name string) bool {
 	for _, n := range newer {
 		if n.name == name {

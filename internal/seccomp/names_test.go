@@ -33,7 +33,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-// TestNewestIsTheTables fails when the library's tables grow: then newest and newer must follow.
+// TestNewestIsTheTables fails when the library's tables grow: then newest and newer must be updated.
 func TestNewestIsTheTables(t *testing.T) {
 	for _, a := range []*arch.Info{arch.X86_64, arch.AARCH64} {
 		top := 0
@@ -51,7 +51,7 @@ func TestNewestIsTheTables(t *testing.T) {
 	}
 }
 
-// TestListsAreKnown holds that no list has a name with a mistake in it, which would refuse nothing.
+// TestListsAreKnown checks that every listed name is a system call, since a misspelled one would deny nothing.
 func TestListsAreKnown(t *testing.T) {
 	elsewhere := map[string]bool{"umount": true, "stime": true} // on 32-bit architectures
 	check := func(name string) {
@@ -74,7 +74,7 @@ func TestListsAreKnown(t *testing.T) {
 	}
 }
 
-// TestValidate: a name that means nothing is an error.
+// TestValidate checks that an unknown name is an error.
 func TestValidate(t *testing.T) {
 	at := policy.Place{File: "p.toml", Line: 3, Col: 1}
 	for _, c := range []struct {

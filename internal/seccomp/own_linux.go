@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnProgram is one of toolguard's own programs, with what it needs apart from sockets of the internet and of the routing part of netlink.
+// OwnProgram is a program of toolguard, with what it needs besides internet sockets and the routing part of netlink.
 type OwnProgram struct {
 	Unix           bool // unix sockets
 	Diag           bool // NETLINK_SOCK_DIAG
@@ -14,9 +14,9 @@ type OwnProgram struct {
 	OtherProcesses bool // signals and limits of other processes
 }
 
-// Filter makes the filter that complements this process's allow list, which looks at no arguments: it refuses other sockets, namespaces
-// made by clone, what no session may do either (setuid files, leases, typing into the terminal), what is said of other processes, and calls
-// newer than the tables, and kills foreign ABIs.
+// Filter returns the filter that complements this process's allow list, which doesn't check arguments. It denies other sockets,
+// namespaces by clone, what every session is denied (setuid files, leases, terminal injection), operations on other processes, and
+// calls newer than the tables. It kills foreign ABIs.
 func (o OwnProgram) Filter() (Filter, error) {
 	m, err := native()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// TestOwn holds what toolguard's own programs may say in arguments, each with and without what it may need.
+// TestOwn checks the arguments that toolguard's own programs may use, with and without each of their needs.
 func TestOwn(t *testing.T) {
 	pid, all := uint64(os.Getpid()), OwnProgram{Unix: true, Diag: true, Audit: true, OtherProcesses: true}
 	eperm, eacces := retErrno(unix.EPERM), retErrno(unix.EACCES)

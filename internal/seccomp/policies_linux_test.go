@@ -43,7 +43,7 @@ func compileLayers(t testing.TB, ls ...policy.SourceLayer) *policy.Compiled {
 	return c
 }
 
-// deniesNames is a layer that declares the resources and grants nothing of them.
+// denies returns a layer that declares the resources and grants nothing of them.
 func denies(rs ...policy.Resource) (l policy.SourceLayer) {
 	for _, r := range rs {
 		l.Defaults[r] = policy.Deny
@@ -58,7 +58,7 @@ func with(l policy.SourceLayer, net ...policy.NetRule) policy.SourceLayer {
 
 var tcp = policy.NetRule{Host: "example.com", Port: 443, Allow: true}
 
-// A name that means nothing never becomes a filter that refuses nothing.
+// TestFiltersValidate checks that an unknown name never results in a filter that denies nothing.
 func TestFiltersValidate(t *testing.T) {
 	if all, err := Filters(compile(t, policy.SourceLayer{Syscalls: policy.Syscalls{Deny: []string{"fnord"}}}), Backend{ABI: 7}); err == nil {
 		t.Errorf("%d filters", len(all))

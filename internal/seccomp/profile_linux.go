@@ -8,12 +8,12 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// declares tells whether an authority says anything about system calls.
+// declares reports whether an authority declares anything about system calls.
 func declares(s policy.Syscalls) bool { return s.Profile != "" || len(s.Allow) > 0 || len(s.Deny) > 0 }
 
-// appendListed appends the calls that the profiles and the policy's own names refuse. Each authority that says something takes
-// names out of its own profile's list and adds some; a call that any of them refuses is refused. Where nobody says
-// anything the default profile holds. What is fixed stays in any case; Validate has refused policies that ask for it.
+// appendListed appends the calls that the profiles and the policy's own names deny. Each authority that declares system calls
+// removes names from its profile's list and adds some. A call that any authority denies is denied. If none declares any, the
+// default profile applies. What isn't allowable is always denied; Validate has rejected policies that allow it.
 func appendListed(out []denial, c *policy.Compiled, f requirements) []denial {
 	spoke := false
 	for _, l := range c.Layers {
@@ -61,7 +61,7 @@ func profile(name string, level int) [][]group {
 	return sets
 }
 
-// strictPtrace tells whether any authority refuses to let processes trace each other.
+// strictPtrace reports whether any authority denies that processes trace each other.
 func strictPtrace(c *policy.Compiled) bool {
 	for _, l := range c.Layers {
 		if l.Syscalls.Profile == "strict" && !slices.Contains(l.Syscalls.Allow, "ptrace") {

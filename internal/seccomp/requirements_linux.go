@@ -7,35 +7,36 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// requirements is what the filters need to know of a policy.
+// requirements are what the filters need to know of a policy.
 type requirements struct {
 	abi         int    // the kernel's Landlock ABI
 	fs          bool   // some authority grants files by path
-	memory      string // why no memory file may be one that can be executed; "": it may
-	sealed      bool   // none is without MFD_EXEC
+	memory      string // why executable memory files are denied; "": they aren't
+	sealed      bool   // memory files aren't executable without MFD_EXEC
 	namespaces  bool   // every authority allows new namespaces
 	deniesNames bool   // some authority denies system calls by name
-	diag        bool   // NETLINK_SOCK_DIAG, which no policy grants, may be used
-	audit       bool   // so may NETLINK_AUDIT
+	diag        bool   // NETLINK_SOCK_DIAG is allowed, which no policy grants
+	audit       bool   // NETLINK_AUDIT is allowed, which no policy grants
 	net         network
 }
 
-// network is what is left of the network after every authority's word.
+// network is what all authorities together grant of the network.
 type network struct {
 	restricted       bool // some authority declares net
 	stream           bool // something is granted over TCP, to connect to or to listen on
 	datagram         bool // something is granted over UDP
 	listen           bool // something is granted to listen on
-	decidedElsewhere bool // each address and port is decided about elsewhere
+	decidedElsewhere bool // another mechanism decides about each address and port
 }
 
-// allowsRings tells whether others decide about all that can be done by io_uring. Filters alone tell sockets and their uses apart where Landlock
-// decides, and where only ports are decided about; and they alone know the calls that a policy denies by name.
+// allowsRings reports whether other mechanisms decide about everything that io_uring can do. Only filters distinguish sockets and
+// their uses where Landlock decides, or where only ports are decided about, and only filters know the calls that a policy denies by
+// name.
 func (f requirements) allowsRings() bool {
 	return f.abi >= FullMediation && !f.deniesNames && (!f.net.restricted || f.net.nothing() || f.net.decidedElsewhere)
 }
 
-// DeniesRings tells whether io_uring stays refused although every authority that speaks of system calls allows it (Unseen).
+// DeniesRings reports whether io_uring is denied although every authority that declares system calls allows it (RingsDenied).
 func DeniesRings(c *policy.Compiled, o Backend) bool {
 	allowed := false
 	for _, l := range c.Layers {
@@ -50,7 +51,7 @@ func DeniesRings(c *policy.Compiled, o Backend) bool {
 	return allowed && !requirementsOf(c, o).allowsRings()
 }
 
-// DeniesUnixSockets tells whether a session can make no unix socket, whatever its policy grants.
+// DeniesUnixSockets reports whether a session can create no unix socket, whatever its policy grants.
 func DeniesUnixSockets(c *policy.Compiled, o Backend) bool { return requirementsOf(c, o).denyUnix() }
 
 func (n network) nothing() bool { return n.restricted && !n.stream && !n.datagram }
@@ -71,7 +72,7 @@ func requirementsOf(c *policy.Compiled, o Backend) requirements {
 	}
 	f.namespaces = f.namespaces && declared
 	if o.Net && !f.net.nothing() {
-		f.net.decidedElsewhere, f.net.stream, f.net.datagram = true, true, true // a name is asked for by UDP or TCP, whatever is granted about it
+		f.net.decidedElsewhere, f.net.stream, f.net.datagram = true, true, true // name resolution uses UDP or TCP, whatever is granted
 	}
 	return f
 }
@@ -80,8 +81,8 @@ func (f *requirements) addFS(l *policy.Layer) { f.fs = f.fs || l.Stance[policy.F
 
 const unsealed = "a memory file that could be executed; use MFD_NOEXEC_SEAL (Linux 6.3), the bpf backend, or sysctl vm.memfd_noexec=1"
 
-// memoryFileReason is why no memory file may be one that can be executed: some authority says what may be, and nothing that the session itself writes
-// is. A backend that sees all decides when it's executed or mapped.
+// memoryFileReason returns why executable memory files are denied, or "": some authority restricts execution, and grants it on no
+// folder that the session may write. A backend that sees all decides when the file is executed or mapped.
 func memoryFileReason(c *policy.Compiled, o Backend) string {
 	if o.ABI >= FullMediation {
 		return ""
@@ -91,7 +92,7 @@ func memoryFileReason(c *policy.Compiled, o Backend) string {
 		switch {
 		case l.Authority == policy.Builtin:
 		case l.Stance[policy.Commands] == policy.Deny:
-			return "commands are restricted: no program may make " + unsealed
+			return "commands are restricted: no program may create " + unsealed
 		case l.Stance[policy.FS] == policy.Deny:
 			restricted = restricted || !executesAnything(l)
 		}
@@ -99,11 +100,11 @@ func memoryFileReason(c *policy.Compiled, o Backend) string {
 	if !restricted || executesOwn(c) {
 		return ""
 	}
-	return "the session may execute nothing that it writes: no program may make " + unsealed +
+	return "the session may execute nothing that it writes: no program may create " + unsealed +
 		", or grant `execute` on a folder that it may write"
 }
 
-// executesOwn reports whether there is a folder in which the session may create files, write and execute them: then a memory file adds
+// executesOwn reports whether there is a folder in which the session may create, write and execute files: then a memory file adds
 // nothing.
 func executesOwn(c *policy.Compiled) bool {
 	const own = policy.Create | policy.Update | policy.Execute
@@ -112,14 +113,14 @@ func executesOwn(c *policy.Compiled) bool {
 	})
 }
 
-// Sealed reports whether the machine's administrator has memfd_create without flags make files that can't be executed. No session can take that
-// back: it's for who administers the pid namespace (pid_mfd_noexec_dointvec_minmax, Linux 6.3).
+// Sealed reports whether memfd_create without flags creates files that aren't executable. The administrator of the pid namespace
+// sets this, and no session can revert it (pid_mfd_noexec_dointvec_minmax, Linux 6.3).
 func Sealed() bool {
 	text, err := os.ReadFile("/proc/sys/vm/memfd_noexec")
 	return err == nil && len(text) > 0 && (text[0] == '1' || text[0] == '2')
 }
 
-// executesAnything tells whether the layer grants execution of the whole file tree, and takes it away nowhere.
+// executesAnything reports whether the layer grants execution of the whole file tree, and denies it nowhere.
 func executesAnything(l *policy.Layer) bool {
 	whole := false
 	for _, r := range l.FS.Rules() {
@@ -151,8 +152,8 @@ func (f *requirements) addNet(l *policy.Layer) {
 	f.net.listen = f.net.listen && listen
 }
 
-// denyUnix tells whether sockets that could reach a unix socket of a process outside must be refused, because Landlock
-// can't decide: by path below ABI 9 (LANDLOCK_ACCESS_FS_RESOLVE_UNIX), by abstract name below ABI 6
+// denyUnix reports whether sockets that could reach a unix socket outside the session must be denied, because Landlock can't
+// decide: by path below ABI 9 (LANDLOCK_ACCESS_FS_RESOLVE_UNIX), by abstract name below ABI 6
 // (LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET).
 func (f requirements) denyUnix() bool {
 	return f.fs && f.abi < 9 || f.net.restricted && f.abi < 6

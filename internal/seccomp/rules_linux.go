@@ -7,8 +7,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// denials is everything that the filters for c refuse, each call once. A call that is refused without conditions
-// isn't there with conditions too.
+// denials returns everything that the filters for c deny, each call once. A call that is always denied isn't also listed with
+// conditions.
 func denials(c *policy.Compiled, o Backend) ([]denial, error) {
 	f := requirementsOf(c, o)
 	rs := append(make([]denial, 0, 128), f.argumentRules()...)

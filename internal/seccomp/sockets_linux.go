@@ -6,8 +6,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// socket refuses every family but the few that a policy can speak of, and of these what it doesn't grant. The arguments
-// are family, type (with SOCK_NONBLOCK and SOCK_CLOEXEC) and protocol, all int.
+// socket denies every family except those that a policy can grant, and of these what it doesn't grant. The arguments are family,
+// type (with SOCK_NONBLOCK and SOCK_CLOEXEC) and protocol, all int.
 func (f requirements) socket() denial {
 	families := []uint64{unix.AF_NETLINK}
 	if !f.denyUnix() {
@@ -32,7 +32,7 @@ func (f requirements) socket() denial {
 	return denial{name: "socket", errno: unix.EACCES, when: when, Cause: f.socketCause(), unlogged: f.denyUnix()}
 }
 
-// netlink are the protocols that a netlink socket may have.
+// netlink returns the allowed protocols of netlink sockets.
 func (f requirements) netlink() []uint64 {
 	list := []uint64{unix.NETLINK_ROUTE}
 	if f.diag {
@@ -44,8 +44,8 @@ func (f requirements) netlink() []uint64 {
 	return list
 }
 
-// protocols are the ones that an internet socket may have. Multipath TCP passes Landlock's TCP rules by, so it needs
-// a policy that doesn't restrict net; Go and others fall back to TCP.
+// protocols returns the allowed protocols of internet sockets. Multipath TCP bypasses Landlock's TCP rules, so it needs a policy
+// that doesn't restrict net; Go and others fall back to TCP.
 func (f requirements) protocols() []uint64 {
 	ps := []uint64{0}
 	if f.net.stream {
@@ -71,9 +71,8 @@ func (f requirements) types(inet all) []all {
 	return when
 }
 
-// socketpair refuses what isn't a pair of unix sockets. Where unix sockets by path are refused, a datagram pair is as
-// well: either end can be connected, or send, to any path (unix_dgram_connect, unix_dgram_sendmsg). Stream and
-// seqpacket pairs stay connected to each other for good.
+// socketpair denies all pairs except unix sockets. Where unix sockets by path are denied, a datagram pair is, too: either end can
+// connect or send to any path (unix_dgram_connect, unix_dgram_sendmsg). Stream and seqpacket pairs stay connected to each other.
 func (f requirements) socketpair() denial {
 	when := []all{{not(0, unix.AF_UNIX)}}
 	if f.denyUnix() {
@@ -82,7 +81,7 @@ func (f requirements) socketpair() denial {
 	return denial{name: "socketpair", errno: unix.EACCES, when: when, Cause: f.socketCause()}
 }
 
-// socketCause tells in general why a socket was refused; explainSocket knows more when it has the arguments.
+// socketCause returns the general cause of a denied socket; explainSocket is more specific.
 func (f requirements) socketCause() *Cause {
 	text := "always on: no raw, packet or exotic sockets"
 	switch {
@@ -98,7 +97,7 @@ func (f requirements) socketCause() *Cause {
 	return &Cause{ID: "seccomp.socket", Text: text, Resource: "net", Reason: policy.SyscallDenied}
 }
 
-// explainSocket is socketCause for one call.
+// explainSocket returns the cause for the arguments of one call.
 func (f requirements) explainSocket(args *[6]uint64) Cause {
 	c := Cause{
 		ID: "seccomp.socket", Text: "always on: no raw, packet or exotic sockets", Resource: "syscall",

@@ -4,22 +4,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answer is what a call must get: 0 is to pass, killed is the process's end, anything else the error.
+// answer is the expected result of a call: 0 is success, killed is the process's end, anything else the error.
 type answer = unix.Errno
 
 const killed_ = answer(1 << 16)
 
-// expectation is what a policy comes down to, written down by hand for each policy of the test.
+// expectation is the effect of a policy, written by hand for each policy of the test.
 type expectation struct {
 	abi                    int
 	fs, exec, namespaces   bool
 	strict                 bool
 	sealed                 bool   // the machine seals memory files
-	held                   bool   // somebody else decides about addresses and ports
+	decidedElsewhere       bool   // another mechanism decides about addresses and ports
 	net                    string // "open", "nothing", or some of "t" (TCP), "u" (UDP), "l" (listen)
 	allow, deny            []uint32
 	file_setattr, file_get bool // a call newer than the tables passes
-	noRings                bool // io_uring stays refused, though it's allowed
+	noRings                bool // io_uring stays denied although it is allowed
 }
 
 func (s expectation) has(what string) bool {
@@ -146,7 +146,7 @@ func (s expectation) conditional(nr uint32, a [6]uint64) answer {
 	return s.truncation(nr, a)
 }
 
-// unloggedFilter tells whether a call, if it's refused, is so without a record.
+// unlogged reports whether a denied call leaves no record.
 func (s expectation) unlogged(nr uint32, a [6]uint64) bool {
 	return nr == unix.SYS_CLONE3 || nr == unix.SYS_OPENAT2 || nr == unix.SYS_SOCKET && s.noUnix() && a == [6]uint64{1, 0x80801, 0, a[3], a[4], a[5]}
 }
@@ -179,7 +179,8 @@ func (s expectation) socket(family uint64, typ uint32, protocol uint64) answer {
 	return unix.EACCES
 }
 
-// ports is what goes with Landlock's port rules: no groups, no others' addresses, no fast open, and no listening where none is granted.
+// ports models what complements Landlock's port rules: no groups, no foreign addresses, no fast open, and no listening where none
+// is granted.
 func (s expectation) ports(nr uint32, a [6]uint64) answer {
 	if s.net == "open" || s.net == "nothing" {
 		return 0
@@ -193,7 +194,7 @@ func (s expectation) ports(nr uint32, a [6]uint64) answer {
 		}
 	}
 	flags := map[uint32]uint64{unix.SYS_SENDTO: a[3], unix.SYS_SENDMSG: a[2], unix.SYS_SENDMMSG: a[3]}[nr]
-	if uint32(flags)&0x20000000 != 0 && !s.held || nr == unix.SYS_LISTEN && !s.has("l") {
+	if uint32(flags)&0x20000000 != 0 && !s.decidedElsewhere || nr == unix.SYS_LISTEN && !s.has("l") {
 		return unix.EACCES
 	}
 	return 0
@@ -219,7 +220,7 @@ func (s expectation) truncation(nr uint32, a [6]uint64) answer {
 	return 0
 }
 
-// truncates: cutting short by opening, other than for writing.
+// truncates models truncation by opening other than for writing.
 func truncates(flags uint64) answer {
 	if mode := flags & 3; flags&unix.O_TRUNC != 0 && mode != unix.O_WRONLY && mode != unix.O_RDWR {
 		return unix.EACCES

@@ -19,9 +19,9 @@ import (
 
 var must = childtest.Must
 
-var update = flag.Bool("update", false, "write table_gen.go anew from go-seccomp-bpf's tables")
+var update = flag.Bool("update", false, "regenerate table_gen.go from go-seccomp-bpf's tables")
 
-// TestTables holds that table_gen.go is what go-seccomp-bpf's tables make, and that looking up in it gives what they say.
+// TestTables checks that table_gen.go matches go-seccomp-bpf's tables.
 func TestTables(t *testing.T) {
 	if *update {
 		must(t, os.WriteFile("table_gen.go", tableText(t), 0o644))

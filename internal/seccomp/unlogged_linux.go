@@ -2,14 +2,13 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// unloggedFilter makes the filter that keeps out of the record what nearly every program does and takes no for an answer: records of
-// it would bury those that tell something. It refuses nothing that the other filters don't refuse. The kernel
-// asks the youngest filter first, and of equal answers the first counts, with its log flag (seccomp_run_filters), so it
-// require be loaded last.
+// unloggedFilter returns the filter for denied calls that nearly every program makes, with a fallback: records of them would hide
+// relevant ones. It denies nothing that the other filter allows. The kernel runs the youngest filter first, and of equal results
+// the first counts, with its log flag (seccomp_run_filters), so it must be loaded last.
 //
-// It's clone3, and openat2 where it's hidden, which the C library replaces by an older call; and the very socket that the
-// C library makes to ask nscd(8) for a user's name: unix, stream, close-on-exec, non-blocking. A program that makes
-// another socket of exactly that kind is refused without a record too.
+// The calls are clone3, and openat2 where it is denied, for which the C library uses an older call, and the exact socket that the C
+// library creates for nscd(8): unix, stream, close-on-exec, non-blocking. Another socket of exactly this kind is denied without a
+// record, too.
 func unloggedFilter(m machine, rules []denial, known *table) ([]unix.SockFilter, error) {
 	known.clear()
 	for i := range rules {

@@ -7,8 +7,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Validate checks what each authority says about system calls: the profile's name, and that every name is a system
-// call that may be allowed or denied. The error is policy.Errors.
+// Validate checks what each authority declares about system calls: the profile's name, and that every name is a system call that
+// may be allowed or denied. The error is policy.Errors.
 func Validate(c *policy.Compiled) error {
 	var errs policy.Errors
 	for _, l := range c.Layers {
@@ -45,7 +45,7 @@ func validate(s policy.Syscalls) (errs policy.Errors) {
 	return errs
 }
 
-// nearest is a hint with the known name that is the fewest edits away, the first of several, if it's near at all.
+// nearest returns a hint with the known name that is the fewest edits away, if it is near.
 func nearest(name string) string {
 	best, at := "", 3
 	for _, c := range calls {
