@@ -1,15 +1,16 @@
-// Package allowlist has toolguard's own programs that start once make no system calls but those that they need.
+// Package allowlist restricts toolguard's long-running programs to the system calls that they need.
 //
-// # What is refused, and how
+// # Denied calls
 //
-// All but what is listed. What a hijacked program would try, and nothing else, ends it: executing programs, loading code into the kernel,
-// looking into other processes, making mounts and namespaces. All the rest fails with EPERM, so that a library that tries a call for its
-// good goes on without. Either is in the kernel's audit records (type SECCOMP): a filter that would only log can't refuse.
+// All calls that aren't listed are denied. Calls that only a hijacked program makes kill it: executing programs, loading code into
+// the kernel, inspecting other processes, creating mounts and namespaces. The others fail with EPERM, so that a library that tries
+// an optional call continues without it. The kernel's audit records have both (type SECCOMP): a filter that only logs couldn't
+// deny.
 //
-// The lists are go-seccomp-bpf's to assemble. They don't look at arguments, since that library doesn't load the number of a call again when
-// it has looked at some. What only arguments show is refused by a second filter, of package seccomp: kinds of sockets, namespaces made by
-// clone(2), and calls of foreign ABIs, which end the program.
+// go-seccomp-bpf assembles the lists. They don't check arguments, because that library doesn't reload the number of a call after it
+// has compared arguments. A second filter, of package seccomp, denies what only arguments show: kinds of sockets, namespaces by
+// clone(2), and calls of foreign ABIs, which kill the program.
 //
-// A program that a list can't be loaded for doesn't start. It holds for all threads, and for what the program starts: toolguardd's has what
-// egress needs until that loads its own.
+// If a list can't be loaded, the program doesn't start. The list applies to all threads, and to the program's children:
+// toolguardd's includes what egress needs until it loads its own.
 package allowlist

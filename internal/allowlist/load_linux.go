@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allThreads has a filter hold for each thread of the process, at once. Without ESRCH (Linux 5.7) a thread that it can't be loaded for would
-// be reported by a positive number, like success.
+// allThreads applies a filter to all threads of the process at once. Without ESRCH (Linux 5.7), a thread that it can't be loaded
+// for would be reported by a positive number, like success.
 const allThreads = unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH
 
-// Load holds this process to a program's list, for good.
+// Load restricts this process to a program's list, permanently.
 func Load(p Program) error {
 	if info, _ := debug.ReadBuildInfo(); hasCgo(info) {
-		return fmt.Errorf("%s was built with cgo, whose threads begin by system calls that aren't on its list: build it with CGO_ENABLED=0", p.name)
+		return fmt.Errorf("%s was built with cgo, whose threads start with system calls that aren't on its list: build it with CGO_ENABLED=0", p.name)
 	}
-	runtime.LockOSThread() // no_new_privs is the thread's; with the filters the kernel sets it for the others
+	runtime.LockOSThread() // no_new_privs is set for this thread; the kernel sets it for the others with the filters
 	defer runtime.UnlockOSThread()
 	err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	if err == nil {
@@ -31,12 +31,12 @@ func Load(p Program) error {
 		err = p.loadCalls()
 	}
 	if err != nil {
-		return fmt.Errorf("hold %s to the system calls that it needs: %w (it takes a kernel with CONFIG_SECCOMP_FILTER)", p.name, err)
+		return fmt.Errorf("restrict %s to the system calls that it needs: %w (this requires a kernel with CONFIG_SECCOMP_FILTER)", p.name, err)
 	}
 	return nil
 }
 
-// hasCgo reports whether the program is linked with a C library, as far as the Go command has noted it down.
+// hasCgo reports whether the program is linked with a C library, according to its build information.
 func hasCgo(info *debug.BuildInfo) bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "1"})
 }
@@ -61,7 +61,7 @@ func (p *Program) loadCalls() error {
 	return lib.LoadFilter(lib.Filter{Flag: allThreads | lib.FilterFlagLog, Policy: p.policy(info)})
 }
 
-// policy is the list for an architecture. A name that no architecture has the library refuses.
+// policy returns the list for an architecture. The library rejects a name that no architecture has.
 func (p *Program) policy(info *arch.Info) lib.Policy {
 	known := func(names []string) (list []string) {
 		for _, name := range names {

@@ -21,10 +21,11 @@ import (
 
 func TestMain(m *testing.M) { childtest.Main(m, runOrder) }
 
-// childOrder has a child make a call of the table, under a program's list; -1: under none, as the control; -2: load a list where that's refused.
+// childOrder has a child make a call of the table under a program's list. With -1 it has none, as the control; with -2 it loads a
+// list where that is denied.
 type childOrder struct{ Call, Program int }
 
-// runOrder makes the call on a thread that was there before the list.
+// runOrder makes the call on a thread that existed before the list.
 func runOrder(o childOrder) (errno syscall.Errno, err error) {
 	if o.Program == -2 {
 		if err := Load(Egress); err != nil {
@@ -51,7 +52,7 @@ func runOrder(o childOrder) (errno syscall.Errno, err error) {
 
 var programs = []Program{Egress, Ship, Toolguardd}
 
-// killed is what a call comes to that ends the program.
+// killed is the result of a call that kills the program.
 const killed = syscall.Errno(1 << 16)
 
 type args [6]uintptr
@@ -103,7 +104,7 @@ var calls = []struct {
 	{"read", unix.SYS_READ, args{^uintptr(0)}, unix.EBADF, []syscall.Errno{unix.EBADF, unix.EBADF, unix.EBADF}},
 }
 
-// try is what a call comes to in a child.
+// try returns the result of a call in a child.
 func try(t *testing.T, o childOrder) (errno syscall.Errno) {
 	t.Helper()
 	cmd := childtest.Command(t, os.Getuid(), o)
@@ -120,7 +121,7 @@ func try(t *testing.T, o childOrder) (errno syscall.Errno) {
 	return errno
 }
 
-// TestLoad makes each call without a list and under each. A kernel that hasn't a call (ENOSYS) is no control.
+// TestLoad makes each call without a list and under each. A call that the kernel doesn't have (ENOSYS) is no control.
 func TestLoad(t *testing.T) {
 	for i, c := range calls {
 		t.Run(c.name, func(t *testing.T) {
@@ -137,17 +138,18 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestNotLoaded: a list that can't be loaded is an error that says so.
+// TestNotLoaded checks the error of a list that can't be loaded.
 func TestNotLoaded(t *testing.T) {
 	cmd := childtest.Command(t, os.Getuid(), childOrder{Program: -2})
-	var said strings.Builder
-	cmd.Stderr = &said
-	if err := cmd.Run(); err == nil || !strings.Contains(said.String(), "hold toolguard-ship to the system calls that it needs: operation not permitted") {
-		t.Errorf("%v: %s", err, said.String())
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err == nil || !strings.Contains(stderr.String(), "restrict toolguard-ship to the system calls that it needs: operation not permitted") {
+		t.Errorf("%v: %s", err, stderr.String())
 	}
 }
 
-// TestCgo: a program that was built with cgo says so, rather than end where the C library begins a thread.
+// TestCgo checks that a program that was built with cgo fails with a message, instead of being killed when the C library creates a
+// thread.
 func TestCgo(t *testing.T) {
 	for value, want := range map[string]bool{"0": false, "1": true} {
 		if got := hasCgo(&debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "-buildmode", Value: "exe"}, {Key: "CGO_ENABLED", Value: value}}}); got != want {
@@ -156,8 +158,7 @@ func TestCgo(t *testing.T) {
 	}
 }
 
-// TestLists: every name is a call, and what the library makes of them, followed from beginning to end for each number, allows exactly those
-// that are listed.
+// TestLists checks that every name is a call, and that the library's program allows exactly the listed ones, for each number.
 func TestLists(t *testing.T) {
 	info, err := arch.GetInfo("")
 	if err != nil {
