@@ -11,25 +11,25 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec/nofile"
 )
 
-// Command is a program to execute, and what its process does to itself before.
+// Command is a program to execute, and the system calls of its process before that.
 type Command struct {
 	Path      string
 	Argv, Env []string
 	Inherit   []int  // the descriptors that stay open; all others are closed
-	Cgroup    int    // the descriptor of a cgroup's folder to start in; 0: where the caller is
-	Calls     []Call // made last, in this order
+	Cgroup    int    // the descriptor of the cgroup's folder to start in; 0: the caller's cgroup
+	Calls     []Call // made last, in order
 }
 
-// Call is a system call that must return Want, or else nothing is executed.
+// Call is a system call that must return Want; otherwise nothing is executed.
 type Call struct {
 	Purpose  string // for the error
 	Nr       uintptr
 	Args     [5]uintptr
-	Pointers [5]unsafe.Pointer // arguments that are pointers; they are 0 in Args
+	Pointers [5]unsafe.Pointer // pointer arguments, which are 0 in Args
 	Want     uintptr
 }
 
-// Error is a call that failed before the command was to be executed.
+// Error is a failed call before the command's execve.
 type Error struct {
 	Purpose string
 	Err     error
@@ -38,8 +38,8 @@ type Error struct {
 func (e *Error) Error() string { return e.Purpose + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Start starts the command as a child of the calling thread, which must be locked to its goroutine, and with whose end the kernel
-// kills it. An *Error is a failure to prepare, anything else the kernel's refusal to execute.
+// Start starts the command as a child of the calling thread, which must be locked to its goroutine. The kernel kills the child when
+// the thread ends. An *Error is a failed preparation; any other error is that of execve.
 func (c *Command) Start() (pid int, err error) {
 	execve, err := c.execve()
 	if err != nil {
@@ -68,20 +68,20 @@ func (c *Command) Start() (pid int, err error) {
 	return 0, ch.errno
 }
 
-// before is what every command's process does first.
+// before returns the first calls of every command's process.
 func (c *Command) before() []Call {
 	calls := []Call{
-		{Purpose: "die with the parent", Nr: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}},
-		// Had the parent died before that, the child had another one by now.
-		{Purpose: "find the parent alive", Nr: unix.SYS_GETPPID, Want: uintptr(os.Getpid())},
-		// CLOSE_RANGE_CLOEXEC is of Linux 5.11, older than any Landlock. The child's table of descriptors is its own.
+		{Purpose: "set the parent-death signal", Nr: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}},
+		// If the parent had died before, the child would have another one.
+		{Purpose: "check that the parent is alive", Nr: unix.SYS_GETPPID, Want: uintptr(os.Getpid())},
+		// CLOSE_RANGE_CLOEXEC exists since Linux 5.11, before Landlock. The child has its own descriptor table.
 		{
-			Purpose: "close what is open", Nr: unix.SYS_CLOSE_RANGE,
+			Purpose: "close the open descriptors", Nr: unix.SYS_CLOSE_RANGE,
 			Args: [5]uintptr{0, uintptr(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC},
 		},
 	}
 	for _, fd := range c.Inherit {
-		calls = append(calls, Call{Purpose: "keep a descriptor", Nr: unix.SYS_FCNTL, Args: [5]uintptr{uintptr(fd), unix.F_SETFD}})
+		calls = append(calls, Call{Purpose: "inherit a descriptor", Nr: unix.SYS_FCNTL, Args: [5]uintptr{uintptr(fd), unix.F_SETFD}})
 	}
 	if old := nofile.Raised(); old != nil {
 		calls = append(calls, Call{
@@ -111,15 +111,15 @@ func (c *Command) execve() (Call, error) {
 	}, nil
 }
 
-// child is what both sides of the fork see.
+// child is the memory that both sides of the fork share.
 type child struct {
 	clone3 cloneArgs     // with a cgroup, or unused
-	calls  []Call        // the execve is the last
-	index  int           // the one that the child has come to
-	errno  syscall.Errno // with which it failed; 0: the child has executed
+	calls  []Call        // the last one is execve
+	index  int           // of the current call
+	errno  syscall.Errno // of the failed call; 0: the child has executed
 }
 
-// cloneArgs is struct clone_args, as Linux 5.7 has it.
+// cloneArgs is struct clone_args of Linux 5.7.
 type cloneArgs struct {
 	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
 }
@@ -170,9 +170,8 @@ func afterFork()
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
-// vfork makes a system call that returns twice, on the same stack: what the child returned with must not lie where its
-// parent looks for it later. It must be called directly, not by way of a variable or from another package, where the
-// compiler puts a frame in between.
+// vfork makes a system call that returns twice, on the same stack: the child's return address must not overwrite the parent's.
+// Call it directly, not through a variable or from another package, where the compiler adds a frame.
 //
 //go:noescape
 func vfork(nr, arg0, arg1 uintptr) (pid uintptr, errno syscall.Errno)

@@ -21,15 +21,15 @@ import (
 
 var must = childtest.Must
 
-// The process's first thread can't end, so that no test may run on it.
+// The process's first thread can't exit, so no test may run on it.
 func init() { runtime.LockOSThread() }
 
-// shell is a script to run, with standard output and error in one pipe.
+// shell returns a command that runs a script, with standard output and error in one pipe.
 func shell(script string, args ...string) *Command {
 	return &Command{Path: "/bin/sh", Argv: append([]string{"sh", "-c", script, "sh"}, args...), Env: []string{"PATH=/usr/bin:/bin", "A=b"}}
 }
 
-// output starts a command with start, on a locked thread, and returns what it writes to descriptor out and how it ended.
+// output starts a command with start on a locked thread, and returns its output and its wait status.
 func output(t *testing.T, start func() (int, error)) (string, syscall.WaitStatus) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -67,7 +67,7 @@ func wait(t *testing.T, pid int) (ws syscall.WaitStatus) {
 const state = `exec >/proc/self/fd/59; grep -E '^(Cap|NoNewPrivs|Seccomp)' /proc/self/status; cat /proc/self/limits; env; echo "$0" "$@"
 pwd; umask; ls /proc/self/fd; ps -o pgid=,sid= $$; exit 3`
 
-// A command gets from Start what it gets from package syscall: limits, environment, descriptors, session.
+// TestSameAsForkExec checks that a command has the same limits, environment, descriptors and session as with package syscall.
 func TestSameAsForkExec(t *testing.T) {
 	c := shell(state, "an argument", "")
 	c.Inherit = []int{0, 1, 2, out, 61}
@@ -76,7 +76,7 @@ func TestSameAsForkExec(t *testing.T) {
 		must(t, unix.CloseRange(3, 1<<20, unix.CLOSE_RANGE_CLOEXEC))
 		return bySyscall(c)
 	})
-	if err := unix.Dup2(0, 60); err != nil { // left open by somebody
+	if err := unix.Dup2(0, 60); err != nil { // left open by the caller
 		t.Fatal(err)
 	}
 	got, end := output(t, c.Start)
@@ -87,7 +87,7 @@ func TestSameAsForkExec(t *testing.T) {
 	}
 }
 
-// bySyscall starts a command as package syscall does.
+// bySyscall starts a command with package syscall.
 func bySyscall(c *Command) (int, error) {
 	files := make([]uintptr, 62)
 	for fd := range files {
@@ -99,7 +99,7 @@ func bySyscall(c *Command) (int, error) {
 	return syscall.ForkExec(c.Path, c.Argv, &syscall.ProcAttr{Files: files, Env: c.Env})
 }
 
-// No signal is blocked, and none is ignored but what the caller ignores.
+// TestSignals checks that no signal is blocked, and that only the caller's ignored signals are ignored.
 func TestSignals(t *testing.T) {
 	signal.Ignore(syscall.SIGUSR1)
 	caught := make(chan os.Signal, 1)
@@ -112,7 +112,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// signals is what the kernel says of a process's signals, which is then ended.
+// signals returns the kernel's signal masks of a process, and ends it.
 func signals(t *testing.T, start func() (int, error)) (lines string) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -133,7 +133,7 @@ func signals(t *testing.T, start func() (int, error)) (lines string) {
 	return lines
 }
 
-// ignored is the set of ignored signals; what starts the tests may ignore some.
+// ignored returns the set of ignored signals; the test's parent may ignore some.
 func ignored(t *testing.T, lines string) (set uint64) {
 	t.Helper()
 	_, text, _ := strings.Cut(lines, "SigIgn:")
@@ -143,7 +143,7 @@ func ignored(t *testing.T, lines string) (set uint64) {
 	return set
 }
 
-// What fails is told, with its name where it isn't the execve; nothing is executed and no child is left.
+// TestFailures checks that a failed call is named unless it is execve, that nothing is executed, and that no child remains.
 func TestFailures(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -165,7 +165,7 @@ func TestFailures(t *testing.T) {
 		{missing, "", syscall.ENOENT},
 		{folder, "", syscall.EACCES},
 		{nul, "prepare the command line", syscall.EINVAL},
-		{closed, "keep a descriptor", syscall.EBADF},
+		{closed, "inherit a descriptor", syscall.EBADF},
 		{touch(name), "ask for the name", syscall.EFAULT},
 		{touch(number), "be number 1", syscall.EINVAL},
 		{touch(number, name), "be number 1", syscall.EINVAL},
@@ -189,7 +189,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// The calls are made by the child alone.
+// TestCallsAreTheChilds checks that only the child makes the calls.
 func TestCallsAreTheChilds(t *testing.T) {
 	got, _ := output(t, func() (int, error) {
 		c := shell(fmt.Sprintf("grep NoNewPrivs /proc/$$/status >/proc/self/fd/%d", out))
@@ -206,7 +206,7 @@ func TestCallsAreTheChilds(t *testing.T) {
 	}
 }
 
-// The kernel ends the command with the thread that started it.
+// TestDiesWithTheThread checks that the kernel kills the command when the thread that started it exits.
 func TestDiesWithTheThread(t *testing.T) {
 	pids := make(chan int)
 	go func() {
@@ -227,7 +227,7 @@ func TestDiesWithTheThread(t *testing.T) {
 	}
 }
 
-// The command is in its cgroup from the first instruction on.
+// TestCgroup checks that the command starts in its cgroup.
 func TestCgroup(t *testing.T) {
 	var mount string
 	for _, m := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
@@ -268,14 +268,14 @@ func TestCgroup(t *testing.T) {
 	}
 }
 
-// Forks beside each other, beside collections of garbage and beside signals leave the runtime whole.
+// TestUnderLoad forks concurrently, with garbage collections and signals.
 func TestUnderLoad(t *testing.T) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGUSR2)
 	defer signal.Stop(caught)
 	stop := make(chan struct{})
-	var beside, forks sync.WaitGroup
-	beside.Go(func() {
+	var load, forks sync.WaitGroup
+	load.Go(func() {
 		for {
 			select {
 			case <-stop:
@@ -304,5 +304,5 @@ func TestUnderLoad(t *testing.T) {
 	}
 	forks.Wait()
 	close(stop)
-	beside.Wait()
+	load.Wait()
 }

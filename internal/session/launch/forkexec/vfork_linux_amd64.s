@@ -1,8 +1,8 @@
 #include "textflag.h"
 
 // func vfork(nr, arg0, arg1 uintptr) (pid uintptr, errno syscall.Errno)
-// The return address lies on the stack, in a place that the child's next call takes for its own: the parent keeps it in a register,
-// which system calls preserve (R12; only AX, CX and R11 change).
+// The child's next call overwrites the return address on the stack: the parent keeps it in a register that system calls preserve
+// (R12; only AX, CX and R11 change).
 TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-40
 	MOVQ nr+0(FP), AX
 	MOVQ arg0+8(FP), DI

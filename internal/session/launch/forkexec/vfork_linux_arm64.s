@@ -1,7 +1,7 @@
 #include "textflag.h"
 
 // func vfork(nr, arg0, arg1 uintptr) (pid uintptr, errno syscall.Errno)
-// The return address is in R30, of which each side has its own; nothing of this function is on the stack.
+// The return address is in R30, which each side has; this function uses no stack.
 TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-40
 	MOVD nr+0(FP), R8
 	MOVD arg0+8(FP), R0

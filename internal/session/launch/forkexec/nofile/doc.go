@@ -1,8 +1,8 @@
-// Package nofile knows what limit of open files this program was started with. Before main begins, package syscall raises the soft
-// limit to one below the hard limit (syscall/rlimit.go), and it's the only one to know what there was before: it gives it back
-// to what it starts itself, and to nobody else.
+// Package nofile knows the limit of open files with which this program was started. Before main, package syscall raises the soft
+// limit to one below the hard limit (syscall/rlimit.go). It restores the original limit only for processes that it starts itself,
+// and doesn't export it.
 //
-// So this package looks first. It imports nothing that leads to package syscall, and packages that wait for no other are
-// initialized in the order of their import paths (The Go Programming Language Specification, "Program initialization"): "github.com"
-// comes before "syscall". Were it otherwise some day, the command would get the raised limit; a test of whole sessions looks.
+// So this package reads the limit first. It imports nothing that imports package syscall, and packages without uninitialized
+// imports are initialized in the order of their import paths (The Go Programming Language Specification, "Program initialization"):
+// "github.com" comes before "syscall". If that changes, the command has the raised limit; a test of whole sessions detects this.
 package nofile

@@ -10,7 +10,7 @@ type Limit struct{ Cur, Max uint64 }
 
 var initial = current()
 
-// Raised is the limit from before it was raised, nil when it wasn't, or when it has been set anew since.
+// Raised returns the limit before package syscall raised it. It returns nil if it wasn't raised, or was set again since.
 func Raised() *Limit {
 	if l := current(); initial.Cur < l.Cur && l == (Limit{initial.Max - 1, initial.Max}) {
 		return &initial
@@ -18,7 +18,7 @@ func Raised() *Limit {
 	return nil
 }
 
-// current is the limit as it is; zero when the kernel doesn't say.
+// current returns the current limit, or zero on an error.
 func current() (l Limit) {
 	const nofile = 7 // RLIMIT_NOFILE
 	prlimit := uintptr(302)
@@ -29,7 +29,7 @@ func current() (l Limit) {
 	return l
 }
 
-// Package syscall keeps this one for use from outside, go.dev/issue/67401.
+// Package syscall keeps this function for linkname, go.dev/issue/67401.
 //
 //go:linkname rawSyscall6 syscall.RawSyscall6
 func rawSyscall6(nr, a1, a2, a3, a4, a5, a6 uintptr) (r1, r2, errno uintptr)
