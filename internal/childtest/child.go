@@ -1,5 +1,5 @@
-// Package childtest has tests do in children and threads of their own what can't be undone: Landlock domains and seccomp
-// filters are never taken off.
+// Package childtest runs irreversible operations of tests in child processes and threads: Landlock domains and seccomp filters
+// can't be removed.
 package childtest
 
 import (
@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// orderVar holds what a child is to do.
+// orderVar is the environment variable with a child's order.
 const orderVar = "TOOLGUARD_TEST_ORDER"
 
-// NoExitDelay is for the environment of children. Under the race detector, every process that doesn't have it sleeps a
-// second before it ends.
+// NoExitDelay is an environment variable for children. Under the race detector, processes without it sleep for a second before they
+// exit.
 const NoExitDelay = "GORACE=atexit_sleep_ms=0"
 
-// Main is the TestMain of a package that has children. A child is the test binary again: it does what it was ordered to
-// on a locked thread, and prints the answer.
+// Main is the TestMain of a package with children. A child is the test binary, which runs its order on a locked thread and prints
+// the answer.
 func Main[Order, Answer any](m *testing.M, do func(Order) (Answer, error)) {
 	text, ok := os.LookupEnv(orderVar)
 	if !ok {
@@ -46,7 +46,8 @@ func runOrder[Order, Answer any](text string, do func(Order) (Answer, error)) er
 	return json.NewEncoder(os.Stdout).Encode(answer)
 }
 
-// Command is a child with an order, as a user; nothing of the test's environment reaches it. The Go runtime interrupts none of its calls.
+// Command returns a child with an order, as a user. It has nothing of the test's environment, and the Go runtime interrupts none of
+// its calls.
 func Command(t testing.TB, uid int, order any) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(order)
@@ -63,7 +64,7 @@ func Command(t testing.TB, uid int, order any) *exec.Cmd {
 	return cmd
 }
 
-// Run is a child's answer to an order.
+// Run returns a child's answer to an order.
 func Run[Answer any](t testing.TB, uid int, order any) (answer Answer) {
 	t.Helper()
 	text, err := Command(t, uid, order).Output()
@@ -71,12 +72,12 @@ func Run[Answer any](t testing.TB, uid int, order any) (answer Answer) {
 		t.Fatalf("child: %v", err)
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
-		t.Fatalf("child said %q: %v", text, err)
+		t.Fatalf("child printed %q: %v", text, err)
 	}
 	return answer
 }
 
-// Users are those that a test can run children as: oneself, and nobody where one may become that.
+// Users returns the users that a test can run children as: the current one, and nobody if the test is root.
 func Users() []int {
 	if os.Getuid() == 0 {
 		return []int{0, 65534}
@@ -84,8 +85,8 @@ func Users() []int {
 	return []int{os.Getuid()}
 }
 
-// TwoProcessors skips a test in which one processor must work while another one waits. Guests have one; what is skipped for this reason
-// runs afterwards in a guest that has two (scripts/vm/test).
+// TwoProcessors skips a test in which one processor must work while another one waits. Guests have one processor. Tests that are
+// skipped for this reason run afterwards in a guest with two (scripts/vm/test).
 func TwoProcessors(t testing.TB) {
 	t.Helper()
 	if runtime.NumCPU() < 2 {

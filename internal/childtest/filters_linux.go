@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Filters is how many system call filters a process has that this one doesn't have (Linux 5.9).
+// Filters returns how many system call filters a process has in addition to this one's (Linux 5.9).
 func Filters(t testingT, pid int) int {
 	t.Helper()
 	return filters(t, strconv.Itoa(pid)) - filters(t, "self")
@@ -19,7 +19,7 @@ func filters(t testingT, pid string) int {
 	Must(t, err)
 	m := regexp.MustCompile(`\nSeccomp_filters:\t(\d+)\n`).FindSubmatch(status)
 	if m == nil {
-		Must(t, fmt.Errorf("the kernel doesn't say how many filters process %s has", pid))
+		Must(t, fmt.Errorf("the kernel doesn't report the number of filters of process %s", pid))
 	}
 	n, err := strconv.Atoi(string(m[1]))
 	Must(t, err)

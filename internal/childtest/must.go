@@ -1,12 +1,12 @@
 package childtest
 
-// testingT is what tests, benchmarks and rapid's tests have in common.
+// testingT is the common part of tests, benchmarks and rapid's tests.
 type testingT interface {
 	Helper()
 	Fatal(args ...any)
 }
 
-// Must ends a test that can't go on because of an error.
+// Must ends a test on an error.
 func Must(t testingT, err error) {
 	t.Helper()
 	if err != nil {

@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// Output is what a child writes to while the test looks.
+// Output collects a child's output, and is readable at any time.
 type Output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-// Write takes in what the child says.
+// Write appends output.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.Write(p)
 }
 
-// String is what it has said until now.
+// String returns the output so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

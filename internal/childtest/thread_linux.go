@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A locked thread ends with its goroutine, but the process's first one only stops, and the process would count as what it has become. So it's
-// the main goroutine's, in which no test runs.
+// A locked thread exits with its goroutine, except for the process's first thread, which only stops, with its restrictions still
+// visible as the process's. So the main goroutine, in which no test runs, locks it.
 func init() { runtime.LockOSThread() }
 
-// Thread does something on a thread of its own that has no_new_privs.
+// Thread runs a function on a new thread with no_new_privs.
 func Thread(do func() error) error {
 	done := make(chan error)
 	go func() {
@@ -25,7 +25,7 @@ func Thread(do func() error) error {
 	return <-done
 }
 
-// Bench times what is done to a fresh thread.
+// Bench measures a function on new threads.
 func Bench(b *testing.B, do func() error) {
 	b.Helper()
 	for b.Loop() {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Collect takes down a request with which events are shipped over HTTP, but for who it says that sends it, and returns its body.
+// Collect writes a request that ships events, without its Authorization header, and returns its body.
 func Collect(into io.Writer, r *http.Request) (body string) {
 	text, _ := io.ReadAll(r.Body)
 	fmt.Fprintf(into, "%s\n%s\n", r.URL, text)
@@ -20,10 +20,10 @@ func Collect(into io.Writer, r *http.Request) (body string) {
 	return string(text)
 }
 
-// Collected is the answer with which a webhook, Splunk and OpenTelemetry's receivers say that they have it all.
+// Collected is a successful response of a webhook, Splunk and OpenTelemetry receivers.
 const Collected = `{"ackId":0,"acks":{"0":true}}`
 
-// Datagrams takes down what comes to a unix socket, until that's closed.
+// Datagrams writes what a unix socket receives, until it is closed.
 func Datagrams(into io.Writer, name string) (io.Closer, error) {
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name})
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package nettest gives tests a network of their own, and small servers in it.
+// Package nettest provides a network namespace for tests, and small servers in it.
 package nettest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InNamespace runs f in a new network namespace, on a thread that ends with it.
+// InNamespace runs f in a new network namespace, on a thread that exits afterwards.
 func InNamespace(f func() error) error {
 	done := make(chan error)
 	go func() {
@@ -26,11 +26,11 @@ func InNamespace(f func() error) error {
 	return <-done
 }
 
-// Loopback brings up the loopback device of this network namespace, which is to be the test's own, with more addresses.
+// Loopback enables the loopback device of this network namespace, which must be the test's own, with more addresses.
 func Loopback(addrs ...string) error { return Address("lo", addrs...) }
 
-// Address brings a device up with addresses, which can be used at once. Without a length ("/24") an IPv6 address is alone, and an IPv4 one
-// has its class's.
+// Address enables a device with addresses that are usable at once. Without a prefix length, IPv6 has 128, and IPv4 that of its
+// class.
 func Address(device string, addrs ...string) error {
 	d, err := netlink.LinkByName(device)
 	if err != nil {
@@ -55,8 +55,9 @@ func withLength(a netip.Addr) *net.IPNet {
 	return &n
 }
 
-// LocalAddresses brings up the loopback device of this network namespace, which is to be the test's own, and has addresses lead here as if they
-// were other machines'. For IPv4 all of their class's network does. What listens on all addresses is reached.
+// LocalAddresses enables the loopback device of this network namespace, which must be the test's own, and routes addresses to it
+// like those of other machines. For IPv4, it routes the whole network of the class. A listener on all addresses receives their
+// connections.
 func LocalAddresses(addrs ...string) error {
 	errs := []error{Loopback()}
 	for _, text := range addrs {

@@ -6,7 +6,7 @@ import (
 	"net"
 )
 
-// Echo answers what it's sent, with its own address before it, or for UDP a word, for as long as the process lives.
+// Echo returns what it receives, preceded by its own address, or with UDP by "echo", until the process exits.
 func Echo(network, at string) error {
 	if network == "udp" {
 		c, err := net.ListenPacket("udp", at)

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Names is what a small name server knows: the addresses of names, which are in lower case and without the last dot.
+// Names are the addresses of a small name server by name, in lower case without the final dot.
 type Names map[string][]string
 
-// ServeUDP answers until c is closed.
+// ServeUDP serves until c is closed.
 func (n Names) ServeUDP(c net.PacketConn) {
 	b := make([]byte, 4096)
 	for {

@@ -2,7 +2,7 @@ package nettest
 
 import "fmt"
 
-// Squid configures a squid that does what it's asked to, and keeps nothing.
+// Squid returns the configuration of a squid that allows everything and stores nothing.
 func Squid(host, port string) string {
 	return fmt.Sprintf(`http_port %s:%s
 http_access allow all
@@ -15,7 +15,7 @@ visible_hostname proxy.test
 `, host, port)
 }
 
-// Tinyproxy configures a tinyproxy that does what it's asked to.
+// Tinyproxy returns the configuration of a tinyproxy that allows everything.
 func Tinyproxy(host, port string) string {
 	return fmt.Sprintf("Listen %s\nPort %s\nTimeout 600\nMaxClients 100\nLogLevel Critical\n", host, port)
 }

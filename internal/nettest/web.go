@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Accept has serve deal with each connection, all at once, until l is closed. A connection is closed when serve returns.
+// Accept calls serve for each connection, concurrently, until l is closed. It closes the connection when serve returns.
 func Accept(l net.Listener, serve func(net.Conn)) {
 	for {
 		c, err := l.Accept()
@@ -31,7 +31,7 @@ func Accept(l net.Listener, serve func(net.Conn)) {
 	}
 }
 
-// Greet says what it's asked for. Who asks for WebSockets is told no more than that he gets them.
+// Greet returns the request's method and URL. To a WebSocket request, it only returns the upgrade.
 func Greet(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Upgrade") == "websocket" {
 		w.Header().Set("Connection", "Upgrade")
@@ -46,18 +46,18 @@ func Greet(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "hello %s %s://%s%s by HTTP/%d\n", r.Method, scheme, r.Host, r.URL.Path, r.ProtoMajor)
 }
 
-// ServeWeb answers HTTP by Hello until l is closed; with an authority it does so under TLS, as whatever server is asked for.
+// ServeWeb serves Greet over HTTP until l is closed, with an authority over TLS for every server name.
 func ServeWeb(l net.Listener, ca *Authority) {
 	s := http.Server{Handler: http.HandlerFunc(Greet), ErrorLog: log.New(io.Discard, "", 0)}
 	if ca == nil {
-		_ = s.Serve(l) // it ends with an error whatever happens
+		_ = s.Serve(l) // it always returns an error
 		return
 	}
 	s.TLSConfig = &tls.Config{GetCertificate: ca.certificate, NextProtos: []string{"h2", "http/1.1"}}
 	_ = s.ServeTLS(l, "", "")
 }
 
-// Authority makes servers' certificates.
+// Authority issues server certificates.
 type Authority struct {
 	Key *ecdsa.PrivateKey // also of every server
 	PEM []byte
@@ -65,7 +65,7 @@ type Authority struct {
 	cert *x509.Certificate
 }
 
-// NewAuthority makes one that nobody knows yet.
+// NewAuthority creates an authority that nothing trusts yet.
 func NewAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *Authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, e
 	return a.Certify(hello.ServerName)
 }
 
-// Certify makes a certificate for names.
+// Certify issues a certificate for names.
 func (a *Authority) Certify(names ...string) (*tls.Certificate, error) {
 	t := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour), DNSNames: names,

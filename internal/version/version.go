@@ -1,5 +1,5 @@
-// Package version is the version of toolguard's programs. The file VERSION is the only place where it's written; a release's tag,
-// package and entry in CHANGELOG.md have it from there.
+// Package version has the version of toolguard's programs. The file VERSION is its only source; a release's tag, package and entry
+// in CHANGELOG.md are derived from it.
 package version
 
 import (
@@ -11,13 +11,13 @@ import (
 //go:embed VERSION
 var release string
 
-// build is what scripts/version printed, set by the linker (-X). It's empty where go build was run without it.
+// build is the output of scripts/version, set by the linker (-X). It is empty if go build ran without it.
 var build string //nolint:gochecknoglobals // the linker's
 
-// Release is the version of the newest release, or of the one that's being prepared.
+// Release returns the version of the newest release, or of the one in preparation.
 func Release() string { return strings.TrimSpace(release) }
 
-// String is the version of this program: the release alone if it's built from the release's tag, else with + and which commit it is.
+// String returns the version of this program: the release alone if it was built from the release's tag, else with + and the commit.
 func String() string {
 	if build != "" {
 		return build
