@@ -1,7 +1,8 @@
-// Package grant adds to the text of a policy what would allow denials, and nothing else.
+// Package grant adds to the text of a policy what allows a denial, and nothing else.
 //
-// What was denied is asked again of the policy as it is now. What that suggests is appended, or merged into a program's arguments, the policy is compiled, and asked once more: a
-// text that wouldn't load, that wouldn't allow what was denied, or that would take something else away isn't returned.
+// It asks the current policy about the denial, and appends the rule that the policy suggests, or merges it into a program's
+// arguments. Then it compiles the result and asks again. It returns no text that doesn't load, that doesn't allow the denied
+// access, or that removes another permission.
 package grant
 
 import (
@@ -18,17 +19,17 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
-// Denial is what was denied, in the words of an event.
+// Denial is a denial with the fields of its event.
 type Denial struct {
 	Resource, Capability, Target string
 	Reason                       string            // a policy.Reason
-	Asked                        string            // of a command: its argv
-	Suggest                      string            // what the event suggests; "" for nothing
-	Mechanism                    string            // what denied it
+	Asked                        string            // for a command: its argv
+	Suggest                      string            // the event's suggestion, or ""
+	Mechanism                    string            // that denied it
 	Extra                        map[string]string // "method", "advice", "why"
 }
 
-// Question is the question to a policy that a denial is the answer to; ok is false where there is none: limits, system calls, renames.
+// Question returns the question whose answer is the denial. ok is false if there is none: limits, system calls, renames.
 func (d *Denial) Question() (q explain.Question, ok bool) {
 	resource := d.Resource
 	switch policy.Reason(d.Reason) {
@@ -51,9 +52,9 @@ func (d *Denial) Question() (q explain.Question, ok bool) {
 	case policy.Net.String():
 		q = explain.Question{Resource: policy.Net, Target: d.Target, Listen: d.Capability == "listen", Method: d.Extra["method"]}
 		if strings.Contains(d.Suggest, "\nscheme = \"http\"\n") && !strings.HasPrefix(d.Target, "http") {
-			q.Scheme = "http" // the target is a proxy: by its address alone every host behind it would be granted
+			q.Scheme = "http" // the target is a proxy: its address alone would grant every host behind it
 		}
-		if to := d.Extra["to"]; d.Reason == string(policy.PrivateAddress) && to != "" { // the name is granted, and it's the address that needs a rule
+		if to := d.Extra["to"]; d.Reason == string(policy.PrivateAddress) && to != "" { // the name is granted, and the address needs a rule
 			scheme, _, _ := strings.Cut(d.Target, "://")
 			q.Target = scheme + "://" + to
 		}
@@ -72,7 +73,8 @@ func (d *Denial) Question() (q explain.Question, ok bool) {
 	return q, false
 }
 
-// argv is how the program was called; nil where that isn't certain: an event has the arguments on one line, and whole ones in what it suggests.
+// argv returns the program's arguments, or nil if they are ambiguous: an event has them on one line, and separated only in its
+// suggestion.
 func (d *Denial) argv() []string {
 	argv := strings.Split(d.Asked, " ")
 	quoted := make([]string, len(argv)-1)
@@ -85,7 +87,7 @@ func (d *Denial) argv() []string {
 	return argv
 }
 
-// answer asks a policy. A program of which nothing but its path is known is asked about with any arguments.
+// answer asks a policy. If only the path of a program is known, it asks about any arguments.
 func answer(c *policy.Compiled, sys fspath.FileSystem, q explain.Question) explain.Answer {
 	if q.Resource == policy.Commands && len(q.Argv) == 0 {
 		return explain.Describe(c, c.CheckCommand(q.Target, nil), q, q.Target)
@@ -94,14 +96,14 @@ func answer(c *policy.Compiled, sys fspath.FileSystem, q explain.Question) expla
 	return a
 }
 
-// Policy is a policy as text, and what compiles it.
+// Policy is the text of a policy, and how to compile it.
 type Policy struct {
 	Text   []byte
 	Load   func(text []byte) (*policy.Compiled, error)
 	System fspath.FileSystem
 }
 
-// Rejection says why a denial's grant isn't added, and what can be done by hand.
+// Rejection is why a grant isn't added, and what to do by hand.
 type Rejection struct {
 	Reason string
 	Hint   string // TOML, or ""
@@ -109,8 +111,8 @@ type Rejection struct {
 
 func (r *Rejection) Error() string { return r.Reason }
 
-// Add returns the text with what allows a denial, mostly at its end; the same text where the policy allows it already. With anyway that may be a
-// secret, or a protected file, too. A *Refusal is about this denial, any other error about the policy.
+// Add returns the text with a rule that allows a denial, mostly at its end, or the same text if the policy already allows it. With
+// force, it may grant a secret or a protected file. A *Rejection is about this denial, any other error about the policy.
 func (p *Policy) Add(d *Denial, force bool) ([]byte, error) {
 	before, err := p.Load(p.Text)
 	if err != nil {
@@ -126,11 +128,11 @@ func (p *Policy) Add(d *Denial, force bool) ([]byte, error) {
 	}
 	q.Anyway = force
 	more, known := answer(before, p.System, q), cmp.Or(d.Extra["advice"], d.Extra["anyway"])
-	if d.Suggest == "" && a.Suggest != "" && known != "" { // the run knew more than the policy does
+	if d.Suggest == "" && a.Suggest != "" && known != "" { // the run had information that the policy doesn't have
 		return nil, &Rejection{Reason: known}
 	}
 	if merged, ok := p.merged(q, more); ok {
-		return p.verify(before, merged, q, "") // a table of its own could go round the program's self-tests
+		return p.verify(before, merged, q, "") // a separate table could bypass the program's self-tests
 	}
 	if more.Suggest == "" {
 		return nil, noSuggestion(a)
@@ -138,7 +140,7 @@ func (p *Policy) Add(d *Denial, force bool) ([]byte, error) {
 	return p.verify(before, appendTable(p.Text, more.Suggest), q, more.Suggest)
 }
 
-// merged is the text with more arguments for a program that it lists already; ok is false where that isn't all there is to it.
+// merged returns the text with more arguments for a program that it lists. ok is false if that isn't sufficient.
 func (p *Policy) merged(q explain.Question, a explain.Answer) (text []byte, ok bool) {
 	if a.Reason != policy.ArgsNotListed || a.Authority != policy.Session || a.Rule == nil || slices.Contains(q.Argv, policy.ArgsRest) {
 		return nil, false
@@ -146,26 +148,26 @@ func (p *Policy) merged(q explain.Question, a explain.Answer) (text []byte, ok b
 	return policyfile.AppendArgs(p.Text, a.Rule.Command.Name, q.Argv[1:])
 }
 
-// verify returns a text that allows what is asked for, and takes nothing away.
+// verify returns the text if it allows the question and removes no permission.
 func (p *Policy) verify(before *policy.Compiled, text []byte, q explain.Question, hint string) ([]byte, error) {
 	now, err := p.Load(text)
 	if err != nil {
-		return nil, &Rejection{"with it the policy doesn't load: " + firstLine(err), hint}
+		return nil, &Rejection{"the policy with this grant doesn't load: " + firstLine(err), hint}
 	}
 	if a := answer(now, p.System, q); a.Decision != "allow" {
-		return nil, &Rejection{fmt.Sprintf("it would still be denied (%s)", a.Reason), hint}
+		return nil, &Rejection{fmt.Sprintf("the access would still be denied (%s)", a.Reason), hint}
 	}
 	if lost := firstNarrowed(before, now); lost != nil {
-		return nil, &Rejection{fmt.Sprintf("the first rule for %s would take away what the built-in default policy grants: %s of %s; first "+
-			"write down what is to stay, as 'toolguard policy init' does", lost.Resource, lost.Old, lost.Target), hint}
+		return nil, &Rejection{fmt.Sprintf("the first rule for %s would remove what the built-in default policy grants: %s of %s; first "+
+			"write the rules to keep, for example with 'toolguard policy init'", lost.Resource, lost.Old, lost.Target), hint}
 	}
 	return text, nil
 }
 
-// manual is why what no policy can be asked about isn't granted.
+// manual returns the rejection of a denial that no policy can be asked about.
 func (p *Policy) manual(d *Denial) error {
 	if d.Suggest != "" {
-		return &Rejection{"whether a policy allows it can't be tried: add it by hand", d.Suggest}
+		return &Rejection{"whether this rule allows it can't be tested: add it by hand", d.Suggest}
 	}
 	why := "no policy can allow it"
 	if d.Reason == string(policy.ArgsNotListed) {
@@ -189,7 +191,7 @@ func noSuggestion(a explain.Answer) error {
 	return &Rejection{Reason: fmt.Sprintf("no rule is suggested for it (%s)", a.Reason)}
 }
 
-// appendTable is a text with a table behind it, after an empty line.
+// appendTable appends a table after an empty line.
 func appendTable(text []byte, table string) []byte {
 	out := bytes.TrimRight(slices.Clone(text), "\n")
 	if len(out) > 0 {
@@ -198,7 +200,7 @@ func appendTable(text []byte, table string) []byte {
 	return append(out, strings.TrimSpace(table)+"\n"...)
 }
 
-// firstNarrowed is something that the new policy doesn't allow any more; nil for nothing.
+// firstNarrowed returns a permission that the new policy lacks, or nil.
 func firstNarrowed(before, after *policy.Compiled) *explain.Change {
 	for _, c := range explain.Diff(before, after) {
 		if c.Narrowed {

@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
-// text is the machine with one policy.
+// text is the machine's files with one policy.
 type text struct {
 	hostfs.Machine
 	policy []byte
@@ -31,7 +31,7 @@ const (
 	git   = files + "execute = true\n[access.commands.git]\nargs = [[\"status\", \"**\"]]\n\n# the end\n"
 )
 
-// What is added allows what was denied, and nothing else; what is there stays as it is.
+// TestAdd checks that the added rule allows the denial and nothing else, and that the rest of the text is unchanged.
 func TestAdd(t *testing.T) {
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	childtest.Must(t, err)
@@ -65,25 +65,25 @@ func TestAdd(t *testing.T) {
 		{"allowed since", files, fs("read", w+"/x"), false, "", ""},
 		{"no newline at the end", strings.TrimSpace(files), fs("read", home+"/data"), false, "[[access.fs]]\npath = \"" + home + "/data\"\nread = true\n", ""},
 		{"a secret", files, secret, false, "", "credentials are kept here"},
-		{"a secret, by force", files, secret, true, "[[access.fs]]\npath = \"" + home + "/.ssh/id_rsa\"\nread = true\nsecret = true\n", ""},
+		{"a secret, with force", files, secret, true, "[[access.fs]]\npath = \"" + home + "/.ssh/id_rsa\"\nread = true\nsecret = true\n", ""},
 		{"a protected file", files, hook, false, "", "programs outside the session obey this file"},
-		{"a protected file, by force", files, hook, true, "[[access.fs]]\npath = \".git/hooks/x\"\nread = true\nwrite = true\nunprotect = true\n", ""},
-		{"a home, by force", files, fs("read", "/home"), true, "", "would open everything beneath it"},
+		{"a protected file, with force", files, hook, true, "[[access.fs]]\npath = \".git/hooks/x\"\nread = true\nwrite = true\nunprotect = true\n", ""},
+		{"a home, with force", files, fs("read", "/home"), true, "", "would open everything beneath it"},
 		{"what the run knew", files, Denial{Resource: "fs", Capability: "create", Target: home + "/data/x", Extra: map[string]string{"anyway": "ordinary permissions deny it too"}}, true, "", "ordinary permissions"},
 		{"an address", files, net, false, "[[access.net]]\nhost = \"192.0.2.1\"\nport = 8443\nallow = true\n", ""},
 		{"a proxy", files, proxy, false, "[[access.net]]\nhost = \"192.0.2.1\"\nscheme = \"http\"\nport = 3128\nallow = true\n", ""},
 		{"a name's private address", files, Denial{Resource: "net", Capability: "connect", Target: "https://db.test:443", Reason: "private_address", Extra: map[string]string{"to": "10.1.1.1:443"}}, false, "[[access.net]]\nhost = \"10.1.1.1\"\nscheme = \"https\"\nallow = true\n", ""},
 		{"another name than that of the connection", files, Denial{Resource: "net", Capability: "connect", Target: "https://a.test:443", Reason: "host_mismatch", Extra: map[string]string{"why": "it's b.test"}}, false, "", "no policy can allow it: it's b.test"},
 		{"a variable", files + "[access]\ndefault = { env = \"deny\" }\n", Denial{Resource: "env", Target: "X", Suggest: "x"}, false, "[[access.env]]\nname = \"X\"\nread = true\n", ""},
-		{"a secret variable, by force", "version = 1\n[access]\ndefault = { env = \"deny\" }\n", Denial{Resource: "env", Target: "A_TOKEN"}, true, "[[access.env]]\nname = \"A_TOKEN\"\nread = true\n", ""},
-		{"the first rule", "version = 1\n", fs("read", home+"/data"), false, "", "would take away what the built-in default policy grants"},
+		{"a secret variable, with force", "version = 1\n[access]\ndefault = { env = \"deny\" }\n", Denial{Resource: "env", Target: "A_TOKEN"}, true, "[[access.env]]\nname = \"A_TOKEN\"\nread = true\n", ""},
+		{"the first rule", "version = 1\n", fs("read", home+"/data"), false, "", "would remove what the built-in default policy grants"},
 		{"arguments", git, push, false, "=" + strings.Replace(git, "\"]]", "\"], [\"push\"]]", 1), ""},
 		{"arguments that can't be merged", strings.Replace(git, "[[\"status\", \"**\"]]", "{ strategy = \"replace\", value = [[\"status\", \"**\"]] }", 1), push, false, "[access.commands.\"" + bin + "/git\"]\nargs = [[\"status\", \"**\"], [\"push\"]]\n", ""},
-		{"arguments that a self-test denies", strings.Replace(git, "\n\n# the", "\nnot_match = [[\"git\", \"push\"]]\n\n# the", 1), push, false, "", "with it the policy doesn't load: "},
+		{"arguments that a self-test denies", strings.Replace(git, "\n\n# the", "\nnot_match = [[\"git\", \"push\"]]\n\n# the", 1), push, false, "", "the policy with this grant doesn't load: "},
 		{"arguments with blanks", git, blank, false, "", "add it by hand"},
 		{"arguments that aren't known", git, Denial{Resource: "commands", Target: bin + "/git", Reason: "args_not_listed"}, false, "", "not all of its arguments are known"},
 		{"a program", git, program, false, "[access.commands.\"" + bin + "/make\"]\n", ""},
-		{"a table that can't be appended to", "version = 1\naccess = { fs = [{ path = \".\", read = true }] }\n", fs("read", home+"/data"), false, "", "with it the policy doesn't load: "},
+		{"a table that can't be appended to", "version = 1\naccess = { fs = [{ path = \".\", read = true }] }\n", fs("read", home+"/data"), false, "", "the policy with this grant doesn't load: "},
 		{"a system call", files, Denial{Resource: "syscall", Capability: "unshare", Target: "unshare", Extra: map[string]string{"why": "always on"}}, true, "", "no policy can allow it: always on"},
 		{"a move", files, Denial{Resource: "fs", Capability: "rename", Target: w + "/x"}, true, "", "no policy can allow it"},
 		{"a system call about the network", files, Denial{Resource: "net", Capability: "bind", Target: "bind", Suggest: "[[access.net]]\n"}, false, "", "add it by hand"},

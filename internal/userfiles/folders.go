@@ -1,7 +1,7 @@
-// Package userfiles keeps what is a user's own in his home: the policies of his workspaces, and what the last run in each was denied.
+// Package userfiles stores a user's own files in his home: the policies of workspaces, and the denials of the last run in each.
 //
-// A policy counts only where nobody but the user can have written it, since commands that run under it start from what it says. Of what
-// was denied the command chose the names: whoever reads it takes it for no more than a question, and asks the policy again.
+// A policy applies only if nobody but the user can have written it, because commands under it start from its grants. The command
+// chose the names in denials: treat them only as questions, and ask the policy again.
 package userfiles
 
 import (
@@ -16,14 +16,14 @@ import (
 	"syscall"
 )
 
-// Folders are toolguard's own folders of one user; both are "" where the user has no home.
+// Folders are toolguard's folders of one user. Both are "" if the user has no home.
 type Folders struct {
 	Config string // policies; $XDG_CONFIG_HOME/toolguard or ~/.config/toolguard
-	State  string // what was denied; $XDG_STATE_HOME/toolguard or ~/.local/state/toolguard
+	State  string // denials; $XDG_STATE_HOME/toolguard or ~/.local/state/toolguard
 }
 
-// Of returns the folders of the user whose home and environment these are. As the XDG Base Directory Specification has it, a variable that
-// isn't an absolute path is ignored.
+// Of returns the folders for a home and an environment. According to the XDG Base Directory Specification, a variable that isn't an
+// absolute path is ignored.
 func Of(home string, getenv func(string) string) Folders {
 	in := func(variable, otherwise string) string {
 		base := getenv(variable)
@@ -39,7 +39,7 @@ func Of(home string, getenv func(string) string) Folders {
 	return Folders{in("XDG_CONFIG_HOME", ".config"), in("XDG_STATE_HOME", ".local/state")}
 }
 
-// All returns the folders that there are names for.
+// All returns the folders that aren't "".
 func (f Folders) All() (list []string) {
 	for _, dir := range []string{f.Config, f.State} {
 		if dir != "" {
@@ -49,9 +49,9 @@ func (f Folders) All() (list []string) {
 	return list
 }
 
-var errNoHome = errors.New("HOME is no absolute path, so there is no folder for what is the user's own")
+var errNoHome = errors.New("HOME isn't an absolute path, so there is no folder for the user's files")
 
-// key is the file name for a folder, without its ending: readable, and different for each canonical path.
+// key returns the file name for a folder without its extension: readable, and unique for each canonical path.
 func key(dir string) string {
 	const longest = 40
 	name := strings.Map(func(r rune) rune {
@@ -65,14 +65,14 @@ func key(dir string) string {
 	return strings.TrimLeft(name[:min(len(name), longest)], ".") + "-" + hex.EncodeToString(sum[:8])
 }
 
-// nearest returns the file of dir, or of the nearest folder above it that has one in folder, and the folder that it's of; "" for none.
+// nearest returns the file in folder for dir or its nearest ancestor that has one, and that ancestor; "" if there is none.
 func nearest(folder, dir, ending string) (file, of string, err error) {
 	if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
 		return "", "", nil
 	}
 	at, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return "", "", nil // whoever goes on says what is wrong with it
+		return "", "", nil // the caller reports it
 	}
 	for ; ; at = filepath.Dir(at) {
 		file := filepath.Join(folder, key(at)+ending)
@@ -87,12 +87,12 @@ func nearest(folder, dir, ending string) (file, of string, err error) {
 	}
 }
 
-// checkFile tests whether only the user can have written a file two folders below that of the configuration, or of the state.
+// checkFile checks that only the user can have written a file two folders below that of the configuration or the state.
 func checkFile(file string) error {
 	return checkOwners(file, filepath.Dir(file), filepath.Dir(filepath.Dir(file)))
 }
 
-// checkOwners tests whether all of these are the user's alone to write, where their names lead.
+// checkOwners checks that only the user can write the targets of the paths.
 func checkOwners(paths ...string) error {
 	if err := checkSymlinkOwners(paths[0]); err != nil {
 		return err
@@ -109,8 +109,8 @@ func checkOwners(paths ...string) error {
 	return nil
 }
 
-// checkSymlinkOwners tests whether no symlink on the way to a path is another user's, but for root's: root may have been left the home of somebody who could
-// lead it elsewhere.
+// checkSymlinkOwners checks that no symlink on a path belongs to another user, except root: under sudo, root may have the home of a
+// user who could redirect it.
 func checkSymlinkOwners(path string) error {
 	for ; path != filepath.Dir(path); path = filepath.Dir(path) {
 		var st syscall.Stat_t
@@ -123,19 +123,19 @@ func checkSymlinkOwners(path string) error {
 	return nil
 }
 
-// checkOwner tests whether what st describes is the user's alone to write.
+// checkOwner checks that only the user can write the file of st.
 func checkOwner(path string, st *syscall.Stat_t) error {
 	switch user := os.Geteuid(); {
 	case int(st.Uid) != user:
-		return fmt.Errorf("%s is owned by user %d, and toolguard runs as user %d, whose own it must be (under sudo, HOME must be root's)", path, st.Uid, user)
+		return fmt.Errorf("%s is owned by user %d, and toolguard runs as user %d, who must own it (under sudo, HOME must be root's)", path, st.Uid, user)
 	case st.Mode&0o022 != 0:
 		return fmt.Errorf("%s is writable by others than its owner (mode %04o): chmod go-w %s", path, st.Mode&0o777, path)
 	}
 	return nil
 }
 
-// makeFolder makes a folder of the user's own, and those above that are missing. Nothing is made in what is another user's: a root that
-// kept its caller's HOME would leave files that the caller can't change.
+// makeFolder creates a folder of the user, and its missing ancestors. It creates nothing in another user's folder: root with the
+// HOME of its caller would leave files that the caller can't change.
 func makeFolder(dir string) error {
 	if dir == "" {
 		return errNoHome
@@ -161,7 +161,7 @@ func makeFolder(dir string) error {
 	return os.MkdirAll(dir, 0o700)
 }
 
-// writeTemp writes a file beside name, for the user alone, with what is to be in it.
+// writeTemp writes a file next to name, readable for the user only.
 func writeTemp(name string, text []byte) (temp string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
 	if err != nil {
@@ -174,7 +174,7 @@ func writeTemp(name string, text []byte) (temp string, err error) {
 	return f.Name(), nil
 }
 
-// replace writes a file in one step: no reader ever finds a part of it.
+// replace writes a file atomically.
 func replace(name string, text []byte) error {
 	temp, err := writeTemp(name, text)
 	if err != nil {

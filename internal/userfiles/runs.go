@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// What is kept has an end: of a run so many different denials and bytes, and so many workspaces.
+// The maximum number of stored denials and bytes of a run, and of workspaces.
 const (
 	maxDenials    = 200
 	maxRunBytes   = 256 << 10
 	maxWorkspaces = 64
 )
 
-// runVersion is the version of the format. What another version has written is no run.
+// runVersion is the version of the format. Files of other versions are invalid.
 const runVersion = 1
 
-// Run is what is kept of a run that was denied something.
+// Run is a stored run with denials.
 type Run struct {
 	Version   int       `json:"version"`
 	Time      time.Time `json:"time"`
@@ -30,17 +30,17 @@ type Run struct {
 	Workspace string    `json:"workspace"`
 	Policy    string    `json:"policy"` // its name
 	Code      int       `json:"code"`   // the command's exit status
-	Total     uint64    `json:"total"`  // denials, repetitions and those that aren't kept included
+	Total     uint64    `json:"total"`  // denials, with repetitions and those that aren't stored
 	Removed   []string  `json:"removed_env,omitempty"`
-	Unseen    string    `json:"unseen,omitempty"` // why others can't be seen; "" where all were
+	Unseen    string    `json:"unseen,omitempty"` // why further denials are unknown; "" if all are known
 	Flags     Flags     `json:"flags"`
 	Denials   []Denial  `json:"denials"`
 }
 
-// Flags are the flags of the run that say which policy counts. Its files are absolute.
+// Flags are the flags of the run that select the policy. Files are absolute.
 type Flags struct {
 	Dir       string   `json:"dir"`               // the current folder
-	Presets   []string `json:"presets,omitempty"` // of the coding agent that ran: they count before the files
+	Presets   []string `json:"presets,omitempty"` // of the coding agent that ran: they precede the files
 	Policies  []string `json:"policies,omitempty"`
 	Tool      string   `json:"tool,omitempty"`
 	Agent     string   `json:"agent,omitempty"`
@@ -53,7 +53,7 @@ type Flags struct {
 	Degraded  []string `json:"allow_degraded,omitempty"`
 }
 
-// Denial is what is kept of a denial: fields of event.Event.
+// Denial is a stored denial: fields of event.Event.
 type Denial struct {
 	Resource   string            `json:"resource"`
 	Capability string            `json:"capability"`
@@ -69,14 +69,14 @@ type Denial struct {
 	Count      uint64            `json:"count"`
 }
 
-// runs is the folder with one file for each workspace.
+// runs returns the folder with one file for each workspace.
 func (f Folders) runs() string { return filepath.Join(f.State, "runs") }
 
 func (f Folders) runFile(workspace string) string {
 	return filepath.Join(f.runs(), key(workspace)+".json")
 }
 
-// SaveRun keeps a run as the last one of its workspace.
+// SaveRun stores a run as the last one of its workspace.
 func (f Folders) SaveRun(r Run) error {
 	if f.State == "" {
 		return errNoHome
@@ -98,7 +98,7 @@ func (f Folders) SaveRun(r Run) error {
 	return f.prune()
 }
 
-// encode is the run as JSON, with as many of its denials as there may be.
+// encode returns the run as JSON, with as many denials as fit.
 func (r Run) encode() (text []byte, err error) {
 	r.Denials = r.Denials[:min(len(r.Denials), maxDenials)]
 	for {
@@ -110,10 +110,10 @@ func (r Run) encode() (text []byte, err error) {
 	}
 }
 
-// RemoveRun removes what is kept of a workspace: its last run was denied nothing that anybody saw.
+// RemoveRun removes the stored run of a workspace, after a run without known denials.
 func (f Folders) RemoveRun(workspace string) error {
 	if _, err := os.Lstat(f.runs()); f.State == "" || err != nil || checkOwners(f.runs(), f.State) != nil {
-		return nil // there's nothing of this user's
+		return nil // there is no file of this user
 	}
 	if err := os.Remove(f.runFile(workspace)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -121,7 +121,7 @@ func (f Folders) RemoveRun(workspace string) error {
 	return nil
 }
 
-// LastRun returns what is kept of the last run in a folder or in the nearest one above it; nil for nothing.
+// LastRun returns the stored run of a folder or its nearest ancestor that has one, or nil.
 func (f Folders) LastRun(dir string) (*Run, error) {
 	if f.State == "" {
 		return nil, nil
@@ -138,7 +138,7 @@ func (f Folders) LastRun(dir string) (*Run, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > 2*maxRunBytes {
-		return nil, fmt.Errorf("%s is no file that toolguard has written: remove it", file)
+		return nil, fmt.Errorf("%s isn't a file of toolguard: remove it", file)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -151,7 +151,7 @@ func (f Folders) LastRun(dir string) (*Run, error) {
 	return r, nil
 }
 
-// prune removes what is kept of the workspaces with the oldest runs.
+// prune removes the oldest runs beyond maxWorkspaces.
 func (f Folders) prune() error {
 	entries, err := os.ReadDir(f.runs())
 	if err != nil || len(entries) <= maxWorkspaces {

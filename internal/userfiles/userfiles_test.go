@@ -13,7 +13,7 @@ import (
 
 var must = childtest.Must
 
-// folders are those of a fresh home, which is canonical.
+// folders returns the folders of a new home, which is canonical.
 func folders(t *testing.T) (home string, f Folders) {
 	t.Helper()
 	home, err := filepath.EvalSymlinks(t.TempDir())
@@ -46,7 +46,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// The user's policy is that of the nearest folder that has one, whatever a command leaves in the folders, and nobody else's.
+// TestFindPolicy checks that the policy of the nearest folder applies, whatever commands write in the folders, and that another
+// user's doesn't.
 func TestFindPolicy(t *testing.T) {
 	home, f := folders(t)
 	project := home + "/project"
@@ -89,7 +90,7 @@ func TestFindPolicy(t *testing.T) {
 	}
 	_, err = f.WritePolicy(home, nil, false)
 	must(t, err)
-	find(home, "", "lies within that folder")
+	find(home, "", "is in that folder")
 	if os.Getuid() == 0 {
 		must(t, os.Chown(file, 1, 1))
 		find(project, "", "is owned by user 1, and toolguard runs as user 0")
@@ -132,7 +133,7 @@ func TestRuns(t *testing.T) {
 			t.Errorf("%s: %v", name, info)
 		}
 	}
-	for text, why := range map[string]string{"{": "damaged", `{"version": 2}`: "another version", strings.Repeat("x", 3*maxRunBytes): "no file that toolguard has written"} {
+	for text, why := range map[string]string{"{": "damaged", `{"version": 2}`: "another version", strings.Repeat("x", 3*maxRunBytes): "isn't a file of toolguard"} {
 		must(t, os.WriteFile(f.runFile(r.Workspace), []byte(text), 0o600))
 		if _, err := f.LastRun(r.Workspace); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%.20s: %v", text, err)

@@ -58,11 +58,11 @@ var badInputs = []badInput{
 	},
 
 	// The user's own policies, and the host's.
-	{name: "own, unreadable folder", setUp: own + `chmod 0 "$HOME"/.config/toolguard`, command: "$tg exec" + touch, says: `whether there is a policy of the user's own can't be found out: .*: permission denied; correct that, or name a policy`, who: "user"},
-	{name: "own, a file for a folder", setUp: `AS mkdir "$HOME"/.config; AS touch "$HOME"/.config/toolguard`, command: "$tg exec" + touch, says: `whether there is a policy of the user's own can't be found out: .*: not a directory`},
-	{name: "own, of another user", setUp: own + `chown 54321 "$f"`, command: "$tg exec" + touch, says: `the policy for .* isn't taken: .* is owned by user 54321`},
-	{name: "own, writable by others", setUp: own + `chmod 666 "$f"`, command: "$tg exec" + touch, says: `the policy for .* isn't taken: .* is writable by others than its owner \(mode 0666\): chmod go-w`},
-	{name: "own, a symlink to nothing", setUp: own + `rm "$f"; AS ln -s /nowhere "$f"`, command: "$tg exec" + touch, says: `the policy for .* isn't taken: .* is a symlink that leads nowhere; remove it`},
+	{name: "own, unreadable folder", setUp: own + `chmod 0 "$HOME"/.config/toolguard`, command: "$tg exec" + touch, says: `the search for a policy of the user failed: .*: permission denied; correct that, or name a policy`, who: "user"},
+	{name: "own, a file for a folder", setUp: `AS mkdir "$HOME"/.config; AS touch "$HOME"/.config/toolguard`, command: "$tg exec" + touch, says: `the search for a policy of the user failed: .*: not a directory`},
+	{name: "own, of another user", setUp: own + `chown 54321 "$f"`, command: "$tg exec" + touch, says: `the policy for .* isn't used: .* is owned by user 54321`},
+	{name: "own, writable by others", setUp: own + `chmod 666 "$f"`, command: "$tg exec" + touch, says: `the policy for .* isn't used: .* is writable by others than its owner \(mode 0666\): chmod go-w`},
+	{name: "own, a symlink to nothing", setUp: own + `rm "$f"; AS ln -s /nowhere "$f"`, command: "$tg exec" + touch, says: `the policy for .* isn't used: .* is a symlink that leads nowhere; remove it`},
 	{name: "own, a fifo", setUp: own + `rm "$f"; AS mkfifo "$f"`, command: "$tg exec" + touch, says: `.*: not a regular file`, more: true},
 	{name: "own, broken", setUp: own + `echo bad >"$f"`, command: "$tg exec" + touch, says: `/.*\.toml:1:4: not valid TOML`, more: true},
 	{name: "own, no space", setUp: `mkdir "$HOME"/.config; mount -t tmpfs -o nr_inodes=1,uid="$uid",mode=700 none "$HOME"/.config`, command: "$tg policy init", code: 2, says: `write the policy: mkdir .*: no space left on device`},
