@@ -1,5 +1,5 @@
-// Command toolguard-ship sends what toolguardd keeps to where events are collected: docs/sinks.md. It's a program of its own, so that what
-// it takes to talk to those isn't in a process of root's.
+// Command toolguard-ship sends toolguardd's audit to where events are collected: docs/sinks.md. It is a separate program, so that
+// the code for these receivers isn't in a process of root.
 package main
 
 import (
@@ -26,17 +26,17 @@ import (
 	"github.com/toolguard/toolguard/internal/version"
 )
 
-const usage = `toolguard-ship sends the events that toolguardd keeps to where they're collected.
+const usage = `toolguard-ship sends the events that toolguardd stores to where they are collected.
 
-  toolguard-ship [--config FILE]          do so until it's ended
-  toolguard-ship [--config FILE] check    say whether the settings can be used
-  toolguard-ship [--config FILE] status   how each sink is
+  toolguard-ship [--config FILE]          send events until terminated
+  toolguard-ship [--config FILE] check    validate the settings
+  toolguard-ship [--config FILE] status   print the status of each sink
 
 `
 
 func main() {
-	log.SetOutput(io.Discard)      // what net/http says there is at a receiver's will, as often as that likes
-	signal.Ignore(syscall.SIGPIPE) // of a stdout that nobody reads: the other sinks go on
+	log.SetOutput(io.Discard)      // net/http logs at a receiver's will, without limit
+	signal.Ignore(syscall.SIGPIPE) // of a stdout without reader: the other sinks continue
 	if err := run(os.Args[1:]); errors.Is(err, flag.ErrHelp) {
 		os.Exit(0)
 	} else if err != nil {
@@ -78,10 +78,11 @@ func run(args []string) error {
 		}
 		return writeStatus(os.Stdout, st, time.Now())
 	}
-	return fmt.Errorf("there is no such command as %q: see toolguard-ship --help", flags.Args())
+	return fmt.Errorf("unknown command %q: see toolguard-ship --help", flags.Args())
 }
 
-// maxMemory is what the shipper may take: a receiver that has it ask for more ends it. It's started again, and goes on from its cursors.
+// maxMemory is the shipper's memory limit. A receiver that makes it exceed the limit ends it. Its unit restarts it, and it
+// continues from its cursors.
 const maxMemory = 512 << 20
 
 func limitMemory() error {
@@ -89,7 +90,7 @@ func limitMemory() error {
 	if err := unix.Getrlimit(unix.RLIMIT_DATA, &now); err != nil {
 		return fmt.Errorf("limit the memory: %w", err)
 	}
-	debug.SetMemoryLimit(maxMemory / 2) // from here on garbage is looked for all the time
+	debug.SetMemoryLimit(maxMemory / 2) // above this, garbage is collected continuously
 	most := min(now.Max, maxMemory)
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: most, Max: most}); err != nil {
 		return fmt.Errorf("limit the memory: %w", err)
@@ -97,7 +98,7 @@ func limitMemory() error {
 	return nil
 }
 
-// writeStatus is a table of the sinks for people.
+// writeStatus writes a table of the sinks for people.
 func writeStatus(w io.Writer, st ship.State, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "SINK\tTYPE\tDELIVERED\tBEHIND\tGAPS\tLAST\tSTATE")

@@ -8,7 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/ship"
 )
 
-// TestStatus: a table for people, in which nothing of what a shipper or a receiver wrote is a terminal's command, or a line of its own.
+// TestStatus checks that text of a shipper or a receiver contains no terminal controls and no newlines in the table.
 func TestStatus(t *testing.T) {
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	var b strings.Builder

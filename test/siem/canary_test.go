@@ -25,15 +25,15 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// TestCanaries: no secret of the guarded's, and none of the sinks', is in anything that the shipper writes: what goes to receivers, beside the header
-// that is for it, its log, its state, its metrics, its command line.
+// TestCanaries checks that no secret of the confined process or of the sinks is in the shipper's output: the requests, except for
+// the sink's own header, the log, the state, the metrics, the command line.
 func TestCanaries(t *testing.T) {
 	t.Parallel()
-	var heard childtest.Output // what receivers got
+	var input childtest.Output // what receivers got
 	var said strings.Builder   // and what goes everywhere but to them
 	collect := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := nettest.Collect(&heard, r)
-		if strings.Contains(body, `/refused`) && !strings.Contains(body, `"mechanism":"ship"`) { // and repeats what it was told
+		body := nettest.Collect(&input, r)
+		if strings.Contains(body, `/refused`) && !strings.Contains(body, `"mechanism":"ship"`) { // and echoes the token
 			http.Error(w, "refused: "+r.Header.Get("Authorization"), http.StatusBadRequest)
 			return
 		}
@@ -47,38 +47,38 @@ func TestCanaries(t *testing.T) {
 	var sinks strings.Builder
 	sinks.WriteString("metrics = 'DIR/metrics'\n")
 	sockets := t.TempDir()
-	stream, stop := natsServer(t, "canary-0", &heard)
+	stream, stop := natsServer(t, "canary-0", &input)
 	for _, format := range []string{"ocsf", "ecs", "text"} {
 		fmt.Fprintf(&sinks, "[[sink]]\nname = 'file-%s'\ntype = 'file'\npath = 'DIR/out-%[1]s'\nformat = '%[1]s'\n", format)
 		for _, kind := range []string{"webhook", "hec", "otlp"} {
 			fmt.Fprintf(&sinks, "[[sink]]\nname = '%s-%s'\ntype = '%[1]s'\nformat = '%[2]s'\nurl = '%s'\ntoken_file = 'token'\n", kind, format, collect.URL)
 		}
-		datagrams(t, &heard, sockets+"/log-"+format)
+		datagrams(t, &input, sockets+"/log-"+format)
 		fmt.Fprintf(&sinks, "[[sink]]\nname = 'syslog-%s'\ntype = 'syslog'\nformat = '%[1]s'\nurl = 'unix://%s/log-%[1]s'\n", format, sockets)
 		fmt.Fprintf(&sinks, "[[sink]]\nname = 'nats-%s'\ntype = 'nats'\nformat = '%[1]s'\nurl = '%s'\nsubject = 'toolguard.%[1]s'\ntoken_file = 'token'\n", format, stream)
 	}
 	fmt.Fprintf(&sinks, "[[sink]]\nname = 'stdout'\ntype = 'stdout'\n")
-	datagrams(t, &heard, sockets+"/journal")
+	datagrams(t, &input, sockets+"/journal")
 	fmt.Fprintf(&sinks, "[[sink]]\nname = 'journal'\ntype = 'journald'\npath = '%s/journal'\n", sockets)
-	fmt.Fprintf(&sinks, "[[sink]]\nname = 'tcp'\ntype = 'syslog'\nurl = 'tcp://%s'\n", everything(t, &heard))
+	fmt.Fprintf(&sinks, "[[sink]]\nname = 'tcp'\ntype = 'syslog'\nurl = 'tcp://%s'\n", everything(t, &input))
 	fmt.Fprintf(&sinks, "[[sink]]\nname = 'angry'\ntype = 'webhook'\nurl = '%s/hook'\ntoken_file = 'token'\n", angry.URL)
 	s := newScene(t, sinks.String())
 	writeFile(t, s.dir+"/token", "canary-0\n")
 	s.env = []string{"CREDENTIALS_DIRECTORY=" + s.dir}
 
-	s.happen(1, func(e *event.Event) {
+	s.record(1, func(e *event.Event) {
 		e.Process[0].Argv = []string{
 			"curl", "-u", "me:canary-1", "--token", "canary-2", "API_KEY=canary-3", "-H", "Authorization: Bearer canary-4", "-H",
 			"Cookie: id=canary-5", "https://me:canary-6@example.com/x?key=canary-7#canary-8", "-d", `{"password": "canary-9"}`,
 		}
 	})
-	s.happen(1, func(e *event.Event) {
+	s.record(1, func(e *event.Event) {
 		e.Resource, e.Capability = "net", "connect"
 		e.Target, e.Asked = "https://example.com:443/x?token=canary-10", "https://me:canary-11@example.com/?canary-12"
 		e.Suggest, e.Extra = `host = "https://example.com/?canary-13"`, map[string]string{"why": "https://example.com/?canary-14"}
 	})
-	s.happen(1, func(e *event.Event) { e.Resource, e.Target, e.Kind = "env", "AWS_SECRET_ACCESS_KEY", event.Denial })
-	s.happen(1, func(e *event.Event) { e.Target = "/refused" })
+	s.record(1, func(e *event.Event) { e.Resource, e.Target, e.Kind = "env", "AWS_SECRET_ACCESS_KEY", event.Denial })
+	s.record(1, func(e *event.Event) { e.Target = "/refused" })
 	cmd, end := s.start()
 	s.wait("all but one have all", func() bool {
 		text, _ := os.ReadFile(s.dir + "/state/state.json")
@@ -106,7 +106,7 @@ func TestCanaries(t *testing.T) {
 	end(syscall.SIGTERM)
 	stop()
 	said.Write(metrics)
-	said.WriteString(s.log.String() + heard.String())
+	said.WriteString(s.log.String() + input.String())
 	err := filepath.WalkDir(s.dir, func(name string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && e.Name() != "token" {
 			said.WriteString(readFile(t, name))
@@ -118,7 +118,7 @@ func TestCanaries(t *testing.T) {
 	}
 	all := said.String()
 	if at := strings.Index(all, "canary"); at >= 0 {
-		t.Errorf("a secret is told: …%s…", all[max(0, at-300):min(len(all), at+100)])
+		t.Errorf("a secret is shown: …%s…", all[max(0, at-300):min(len(all), at+100)])
 	}
 	for _, sink := range []string{"log-ocsf: ", "log-ecs: ", "log-text: ", "journal: ", "toolguard.ocsf ", "toolguard.ecs ", "toolguard.text "} {
 		if strings.Count(all, sink) < 5 {
@@ -127,12 +127,12 @@ func TestCanaries(t *testing.T) {
 	}
 	for _, want := range []string{"curl", "AWS_SECRET_ACCESS_KEY", "who is", "refused: Bearer ***", "refused: Splunk ***"} {
 		if !strings.Contains(all, want) {
-			t.Errorf("%s isn't told either", want)
+			t.Errorf("%s isn't shown either", want)
 		}
 	}
 }
 
-// datagrams takes down what comes to a socket.
+// datagrams records what a socket receives.
 func datagrams(t *testing.T, into io.Writer, name string) {
 	t.Helper()
 	c, err := nettest.Datagrams(into, name)
@@ -142,7 +142,7 @@ func datagrams(t *testing.T, into io.Writer, name string) {
 	t.Cleanup(func() { _ = c.Close() })
 }
 
-// everything takes down what comes over TCP, and returns where.
+// everything records what it receives over TCP, and returns its address.
 func everything(t *testing.T, into io.Writer) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -162,7 +162,7 @@ func everything(t *testing.T, into io.Writer) string {
 	return l.Addr().String()
 }
 
-// natsServer is one with a stream of all events, and a function that takes down what it has got.
+// natsServer starts a server with a stream of all events, and returns a function that records the messages.
 func natsServer(t *testing.T, token string, into io.Writer) (address string, stop func()) {
 	t.Helper()
 	port := freePort(t)
@@ -173,7 +173,7 @@ func natsServer(t *testing.T, token string, into io.Writer) (address string, sto
 	srv.Start()
 	t.Cleanup(srv.Shutdown)
 	address = fmt.Sprintf("nats://127.0.0.1:%d", port)
-	if !srv.ReadyForConnections(patience) {
+	if !srv.ReadyForConnections(timeout) {
 		t.Fatal("the server of NATS doesn't listen")
 	}
 	nc, err := nats.Connect(address, nats.Token(token))
@@ -191,7 +191,7 @@ func natsServer(t *testing.T, token string, into io.Writer) (address string, sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	return address, func() { _ = nc.FlushTimeout(patience) }
+	return address, func() { _ = nc.FlushTimeout(timeout) }
 }
 
 func readFile(t *testing.T, name string) string {

@@ -24,7 +24,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// collector is the OpenTelemetry collector's receiver with a pipeline behind it that fails in turn.
+// collector is the OpenTelemetry collector's receiver with a pipeline that fails intermittently.
 type collector struct {
 	mu    sync.Mutex
 	well  bool // it doesn't fail any more
@@ -35,19 +35,19 @@ type collector struct {
 
 func (c *collector) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
-// ConsumeLogs keeps what comes, or fails: every third time for now, and for good when there's something that it hates.
+// ConsumeLogs stores the records, or fails: every third time temporarily, and permanently for one record.
 func (c *collector) ConsumeLogs(_ context.Context, logs plog.Logs) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked++
 	if c.asked%3 == 2 && !c.well {
-		return errors.New("no room for it now")
+		return errors.New("no space for it now")
 	}
 	scope := logs.ResourceLogs().At(0).ScopeLogs().At(0)
 	name, _ := logs.ResourceLogs().At(0).Resource().Attributes().Get("service.name")
 	for _, r := range scope.LogRecords().All() {
-		if strings.Contains(r.Body().Str(), "hated") && !strings.Contains(r.Body().Str(), `"mechanism":"ship"`) {
-			return consumererror.NewPermanent(errors.New("hated"))
+		if strings.Contains(r.Body().Str(), "rejected") && !strings.Contains(r.Body().Str(), `"mechanism":"ship"`) {
+			return consumererror.NewPermanent(errors.New("rejected"))
 		}
 	}
 	for _, r := range scope.LogRecords().All() {
@@ -90,19 +90,20 @@ func (c *collector) start(t *testing.T, address string) (stop func()) {
 	return func() { _ = r.Shutdown(context.Background()) }
 }
 
-// TestCollector: a collector that fails now and then, is started again, and hates one event, has all the others, and a gap for that one.
+// TestCollector checks that a collector that fails intermittently, is restarted and rejects one event has all the others, and a gap
+// for that one.
 func TestCollector(t *testing.T) {
 	t.Parallel()
 	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	s := newScene(t, "[[sink]]\nname = 'otel'\ntype = 'otlp'\nurl = 'http://"+address+"/v1/logs'\nbatch = 20\n")
 	c := &collector{}
 	stop := c.start(t, address)
-	s.happen(30)
+	s.record(30)
 	s.start()
 	s.delivered()
 	s.arrived(c.got)
 	stop()
-	s.happen(30)
+	s.record(30)
 	t.Cleanup(c.start(t, address))
 	s.delivered()
 	s.arrived(c.got)
@@ -111,15 +112,15 @@ func TestCollector(t *testing.T) {
 	c.well = true
 	c.mu.Unlock()
 	before := len(s.lines())
-	s.happen(5)
-	s.happen(1, func(e *event.Event) { e.Target = "/hated" })
-	s.happen(5)
+	s.record(5)
+	s.record(1, func(e *event.Event) { e.Target = "/rejected" })
+	s.record(5)
 	s.delivered()
 	in, wrong := once(c.got())
 	want := s.lines()
 	for i, line := range want {
-		hated := strings.Contains(line, "/hated")
-		if i >= len(in) || (in[i] == line) == hated || hated && (i < before || !strings.Contains(in[i], "was rejected by sink otel")) {
+		rejected := strings.Contains(line, "/rejected")
+		if i >= len(in) || (in[i] == line) == rejected || rejected && (i < before || !strings.Contains(in[i], "was rejected by sink otel")) {
 			t.Fatalf("record %d: %s", i+1, line)
 		}
 	}

@@ -1,3 +1,3 @@
-// Package siem tests toolguard-ship with real receivers: rsyslogd, journald, an OpenTelemetry collector, a JetStream cluster. It's a module of its
-// own, so that what these are made of isn't in the product's go.mod.
+// Package siem tests toolguard-ship with real receivers: rsyslogd, journald, an OpenTelemetry collector, a JetStream cluster. It is
+// a module of its own, so that the product's go.mod doesn't have their dependencies.
 package siem

@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 )
 
-// TestDocument holds docs/sinks.md to what the shipper takes: each of its settings is one that it has, and a key that the page doesn't have isn't one.
+// TestDocument checks that docs/sinks.md has all settings of the shipper, and no others.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	bin, err := shipper()
@@ -68,7 +68,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestCollectorDocument has the OpenTelemetry collector's receiver look at the page's configuration of it.
+// TestCollectorDocument validates the page's configuration of the OpenTelemetry collector's receiver.
 func TestCollectorDocument(t *testing.T) {
 	_, part, _ := strings.Cut(readFile(t, "../../docs/sinks.md"), "\n### OpenTelemetry collector\n")
 	yaml := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(part)
@@ -94,7 +94,7 @@ func TestCollectorDocument(t *testing.T) {
 	}
 }
 
-// TestRsyslogDocument has rsyslogd look at the page's configuration of it.
+// TestRsyslogDocument validates the page's configuration of rsyslogd.
 func TestRsyslogDocument(t *testing.T) {
 	needsRsyslog(t)
 	t.Parallel()

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// TestFluentBit: with the configurations of docs/sinks.md, what happens while Fluent Bit isn't there comes later. It takes JSON apart, and puts
-// it together in its own way.
+// TestFluentBit checks, with the configurations of docs/sinks.md, that events during an outage of Fluent Bit are delivered
+// afterwards. Fluent Bit decodes and encodes JSON in its own form.
 func TestFluentBit(t *testing.T) {
 	bin, err := exec.LookPath("fluent-bit")
 	if err != nil {
@@ -44,22 +44,22 @@ func TestFluentBit(t *testing.T) {
 				cmd.Stdout, cmd.Stderr = &s.log, &s.log
 				return launch(t, cmd)
 			}
-			s.happen(20)
+			s.record(20)
 			if c.name != "tail" {
 				s.start()
 			}
 			end := start()
-			s.taken()
+			s.checkWritten()
 			end(syscall.SIGTERM)
-			s.happen(200)
+			s.record(200)
 			start()
-			s.taken()
+			s.checkWritten()
 		})
 	}
 }
 
-// taken waits until Fluent Bit has written all events, and looks whether they're in order, and say the same.
-func (s *scene) taken() {
+// checkWritten waits until Fluent Bit has written all events, and checks their order and content.
+func (s *scene) checkWritten() {
 	s.t.Helper()
 	want := s.lines()
 	var got []any

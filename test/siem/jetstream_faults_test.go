@@ -46,14 +46,15 @@ func serveNATS(config string) int {
 
 const natsHello = `INFO {"server_id":"x","headers":true,"max_payload":1048576,"jetstream":true}` + "\r\n"
 
-// say says the same to each client at an address, its end for ever, until the test's end, or it's stopped, and keeps what they say.
-func say(t *testing.T, address, text, more string) (heard *childtest.Output, clients *atomic.Int64, stop func()) {
+// hostileServer sends each client at an address the same text, and more repeatedly, until it is stopped. It records the clients'
+// input.
+func hostileServer(t *testing.T, address, text, more string) (input *childtest.Output, clients *atomic.Int64, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard, clients = &childtest.Output{}, &atomic.Int64{}
+	input, clients = &childtest.Output{}, &atomic.Int64{}
 	go func() {
 		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
 			clients.Add(1)
@@ -65,13 +66,13 @@ func say(t *testing.T, address, text, more string) (heard *childtest.Output, cli
 						_, err = io.WriteString(conn, more)
 					}
 				}()
-				_, _ = io.Copy(heard, conn)
+				_, _ = io.Copy(input, conn)
 			}()
 		}
 	}()
 	stop = func() { _ = l.Close() }
 	t.Cleanup(stop)
-	return heard, clients, stop
+	return input, clients, stop
 }
 
 // supervise runs the shipper as its unit does, started again whenever it ends, until it's stopped; then it returns the most memory that one had.
@@ -102,8 +103,8 @@ func (s *scene) supervise() (ended *atomic.Int64, stop func() (peak int64)) {
 	return ended, stop
 }
 
-// TestJetStreamFaults: a nats-server is killed while it's shipped to, and somebody in its place says what ends the shipper. Its unit starts that again,
-// within its memory: the stream gets each event once, in order, and another sink gets all meanwhile.
+// TestJetStreamFaults kills a nats-server during delivery, and replaces it by one that crashes the shipper, whose unit restarts it
+// within its memory limit. The stream gets each event once, in order, and another sink gets all events meanwhile.
 func TestJetStreamFaults(t *testing.T) {
 	t.Parallel()
 	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
@@ -139,10 +140,10 @@ path = 'DIR/out'
 		}
 	}
 	for range 5 {
-		s.happen(1000)
+		s.record(1000)
 		s.wait("some of it is delivered", reached("nats", s.n-900))
 		kill()
-		s.happen(50)
+		s.record(50)
 		kill = serve()
 		s.delivered()
 	}
@@ -150,8 +151,8 @@ path = 'DIR/out'
 	long := strings.Repeat("x", 64<<10)
 	hello := natsHello + "PONG\r\nPONG\r\n"
 	for name, c := range map[string]struct {
-		says, more string
-		ends       bool
+		reply, more string
+		ends        bool
 	}{
 		"an INFO without an end":                {"INFO {", long, false},
 		"an INFO that names many":               {`INFO {"headers":true,"connect_urls":["x"` + strings.Repeat(`,"x"`, 10_000) + "]}\r\nPONG\r\n", "", false},
@@ -160,10 +161,10 @@ path = 'DIR/out'
 		"a message of more than anybody counts": {hello + "MSG x 1 999999999999999999\r\n", "", true},
 	} {
 		before := ended.Load()
-		_, clients, stop := say(t, address, c.says, c.more)
-		s.happen(10)
+		_, clients, stop := hostileServer(t, address, c.reply, c.more)
+		s.record(10)
 		s.wait(name+": it's asked again and again", func() bool { return clients.Load() > 1 && (!c.ends || ended.Load() > before+1) })
-		s.happen(10)
+		s.record(10)
 		s.wait(name+": another sink has all", reached("file", s.n))
 		stop()
 		if n := ended.Load() - before; n > 0 != c.ends {

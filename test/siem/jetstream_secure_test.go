@@ -38,14 +38,14 @@ func identity(t *testing.T, make func() (nkeys.KeyPair, error)) (key nkeys.KeyPa
 }
 
 // between passes each connection on to a server, whose first line it changes: what everybody can who is between them before there's TLS.
-func between(t *testing.T, address, server string, change *atomic.Pointer[strings.Replacer]) (heard *childtest.Output) {
+func between(t *testing.T, address, server string, change *atomic.Pointer[strings.Replacer]) (input *childtest.Output) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	heard = &childtest.Output{}
+	input = &childtest.Output{}
 	pass := func(client net.Conn) {
 		defer client.Close()
 		conn, err := net.Dial("tcp", server)
@@ -57,18 +57,18 @@ func between(t *testing.T, address, server string, change *atomic.Pointer[string
 		line, _ := in.ReadString('\n')
 		_, _ = io.WriteString(client, change.Load().Replace(line))
 		go func() { _, _ = io.Copy(client, in) }()
-		_, _ = io.Copy(conn, io.TeeReader(client, heard))
+		_, _ = io.Copy(conn, io.TeeReader(client, input))
 	}
 	go func() {
 		for client, err := l.Accept(); err == nil; client, err = l.Accept() {
 			go pass(client)
 		}
 	}()
-	return heard
+	return input
 }
 
-// TestJetStreamSecure: over TLS, as a user whose key and signed claims are in a file, to a server that says there how much it takes. Somebody between
-// them says first that there's no TLS, and then that the server takes next to nothing.
+// TestJetStreamSecure delivers over TLS with user credentials. A machine in the middle first announces that there is no TLS, and
+// then a tiny maximum payload.
 func TestJetStreamSecure(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
@@ -122,16 +122,16 @@ func TestJetStreamSecure(t *testing.T) {
 	defer cancel()
 	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "audit", Subjects: []string{"toolguard.events"}})
 	must(err)
-	s.happen(50)
-	s.happen(1, func(e *event.Event) { e.Target = "/" + strings.Repeat("x", 4096) })
-	s.happen(1)
+	s.record(50)
+	s.record(1, func(e *event.Event) { e.Target = "/" + strings.Repeat("x", 4096) })
+	s.record(1)
 	var change atomic.Pointer[strings.Replacer]
 	change.Store(strings.NewReplacer(`"tls_required":true`, `"tls_required":false`))
-	heard := between(t, front, fmt.Sprintf("127.0.0.1:%d", port), &change)
+	input := between(t, front, fmt.Sprintf("127.0.0.1:%d", port), &change)
 	s.start()
 	s.wait("it isn't content without TLS", func() bool { return strings.Contains(s.log.String(), "secure connection not available") })
-	if heard.String() != "" {
-		t.Errorf("in the clear it said %q", heard.String())
+	if input.String() != "" {
+		t.Errorf("in the clear it said %q", input.String())
 	}
 	change.Store(strings.NewReplacer(`"max_payload":4096`, `"max_payload":1200`, "\r\n", "\r\n+OK\r\nPONG\r\n"))
 	s.delivered()

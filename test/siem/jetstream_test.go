@@ -77,32 +77,32 @@ func (c *cluster) leader() int {
 	return -1
 }
 
-// TestJetStream: while servers go, the one that leads the stream first, and come back as another set, the stream gets each event once, in order, and
-// nobody else the token.
+// TestJetStream checks that the stream gets each event once, in order, while servers stop, the leader first, and return as another
+// cluster, and that no other server gets the token.
 func TestJetStream(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	s := newScene(t, "[[sink]]\nname = 'nats'\ntype = 'nats'\nurl = '"+c.urls()+"'\ntoken_file = 'DIR/token'\ntimeout = '3s'\n")
 	writeFile(t, s.dir+"/token", "canary-nats\n")
-	s.happen(20)
+	s.record(20)
 	s.start()
 	s.wait("the shipper says that there's no stream", func() bool { return strings.Contains(s.log.String(), "records wait") })
 	stream, done := openStream(s, c.urls(), jetstream.StreamConfig{Replicas: 3, MaxMsgSize: 64 << 10})
 	defer done()
 	s.delivered()
 	again := func(i int) {
-		s.happen(100)
+		s.record(100)
 		c.servers[i].Shutdown()
-		s.happen(50)
+		s.record(50)
 		s.delivered()
 		c.start(i)
 		s.wait("there's a leader", func() bool { return c.leader() >= 0 })
 	}
 	again(c.leader())
 
-	// Another set of servers: it names one that isn't in the settings. Who follows such names goes there, with the token.
+	// Another cluster announces a server that isn't in the settings. A client that follows it would send it the token.
 	rogue := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	heard, clients, _ := say(t, rogue, natsHello, "")
+	input, clients, _ := hostileServer(t, rogue, natsHello, "")
 	for _, o := range c.options {
 		o.ClientAdvertise = rogue
 	}
@@ -114,7 +114,7 @@ func TestJetStream(t *testing.T) {
 	t.Cleanup(follower.Close)
 	s.wait("who follows goes there", func() bool {
 		_ = follower.ForceReconnect()
-		return strings.Contains(heard.String(), `"auth_token":"canary-nats"`)
+		return strings.Contains(input.String(), `"auth_token":"canary-nats"`)
 	})
 	follower.Close()
 	before := clients.Load()
@@ -122,8 +122,8 @@ func TestJetStream(t *testing.T) {
 		again(i)
 	}
 	onceIn(s, stream)
-	if n := clients.Load() - before; n > 0 || strings.Contains(heard.String(), "toolguard-ship") {
-		t.Errorf("%d connections to a server that isn't in the settings: %s", n, heard.String())
+	if n := clients.Load() - before; n > 0 || strings.Contains(input.String(), "toolguard-ship") {
+		t.Errorf("%d connections to a server that isn't in the settings: %s", n, input.String())
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 
 const journald = "/lib/systemd/systemd-journald"
 
-// TestJournald: the journal has each event, a long one too, beside its message for people; what happens while journald is stopped comes later.
+// TestJournald checks that the journal has each event, also a long one, next to its message, and that events during an outage are
+// delivered afterwards.
 func TestJournald(t *testing.T) {
 	if _, err := os.Stat(journald); err != nil || os.Getuid() != 0 {
 		t.Skip("needs systemd-journald, and root")
@@ -51,15 +52,15 @@ func TestJournald(t *testing.T) {
 		}
 		return events
 	}
-	s.happen(20)
-	s.happen(1, func(e *event.Event) { e.Target = strings.Repeat("/long", 100_000) })
+	s.record(20)
+	s.record(1, func(e *event.Event) { e.Target = strings.Repeat("/long", 100_000) })
 	s.start()
 	s.delivered()
 	s.arrived(got)
 	if err := exec.Command("kill", pid()).Run(); err != nil {
 		t.Fatal(err)
 	}
-	s.happen(20)
+	s.record(20)
 	s.delivered()
 	s.arrived(got)
 	want := s.lines()

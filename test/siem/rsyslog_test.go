@@ -55,17 +55,17 @@ func needsRsyslog(t *testing.T) {
 	}
 }
 
-// storm has things happen while a receiver is killed and started again.
-func (s *scene) storm(start func() (cmd *exec.Cmd, end func(os.Signal))) {
+// withRestarts records events while a receiver is killed and restarted.
+func (s *scene) withRestarts(start func() (cmd *exec.Cmd, end func(os.Signal))) {
 	s.t.Helper()
 	cmd, end := start()
 	for i := range 4 {
-		s.happen(50)
+		s.record(50)
 		s.delivered()
 		if i == 2 {
-			s.dies(cmd)
+			s.stopReading(cmd)
 		}
-		s.happen(50)
+		s.record(50)
 		switch i {
 		case 1:
 			time.Sleep(20 * time.Millisecond) // within a batch, as it may be
@@ -73,15 +73,15 @@ func (s *scene) storm(start func() (cmd *exec.Cmd, end func(os.Signal))) {
 			s.delivered() // to its kernel
 		}
 		end(os.Kill)
-		s.happen(10)
+		s.record(10)
 		cmd, end = start()
 	}
 	s.delivered()
 	s.arrived(fileLines(filepath.Join(s.dir, "got")))
 }
 
-// dies has a receiver read nothing any more.
-func (s *scene) dies(cmd *exec.Cmd) {
+// stopReading stops a receiver.
+func (s *scene) stopReading(cmd *exec.Cmd) {
 	s.t.Helper()
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		s.t.Fatal(err)
@@ -93,7 +93,7 @@ func (s *scene) dies(cmd *exec.Cmd) {
 	})
 }
 
-// TestSyslogTCP: what rsyslogd was told and lost when it was killed is told again.
+// TestSyslogTCP checks that messages that a killed rsyslogd has lost are sent again.
 func TestSyslogTCP(t *testing.T) {
 	needsRsyslog(t)
 	t.Parallel()
@@ -102,9 +102,9 @@ func TestSyslogTCP(t *testing.T) {
 	_, end := s.start()
 	conf := fmt.Sprintf(`module(load="imtcp")
 input(type="imtcp" port="%d" address="127.0.0.1")`, port)
-	s.storm(func() (*exec.Cmd, func(os.Signal)) { return s.rsyslogd(conf) })
+	s.withRestarts(func() (*exec.Cmd, func(os.Signal)) { return s.rsyslogd(conf) })
 	end(os.Kill) // and the shipper
-	s.happen(20)
+	s.record(20)
 	s.start()
 	s.delivered()
 	s.arrived(fileLines(filepath.Join(s.dir, "got")))
@@ -115,7 +115,7 @@ input(type="imtcp" port="%d" address="127.0.0.1")`, port)
 	}
 }
 
-// TestSyslogTLS: likewise over TLS, where each knows the other by its certificate; a shipper without one loses nothing, and says why.
+// TestSyslogTLS checks the same over TLS with certificates of both sides. A shipper without one loses nothing, and logs why.
 func TestSyslogTLS(t *testing.T) {
 	needsRsyslog(t)
 	t.Parallel()
@@ -127,7 +127,7 @@ func TestSyslogTLS(t *testing.T) {
 	DefaultNetstreamDriverCertFile="DIR/collector.pem" DefaultNetstreamDriverKeyFile="DIR/collector.key")
 module(load="imtcp" StreamDriver.Name="gtls" StreamDriver.Mode="1" StreamDriver.AuthMode="x509/name" PermittedPeer=["shipper"])
 input(type="imtcp" port="%d" address="127.0.0.1")`, port)
-	s.happen(10)
+	s.record(10)
 	_, stop := s.rsyslogd(conf)
 	_, end := s.start()
 	s.wait("the shipper says that it isn't let in", func() bool {
@@ -146,30 +146,30 @@ input(type="imtcp" port="%d" address="127.0.0.1")`, port)
 	}
 	stop(syscall.SIGTERM)
 	s.start()
-	s.storm(func() (*exec.Cmd, func(os.Signal)) { return s.rsyslogd(conf) })
+	s.withRestarts(func() (*exec.Cmd, func(os.Signal)) { return s.rsyslogd(conf) })
 }
 
-// TestSyslogUnix: a socket of datagrams, as /dev/log is one.
+// TestSyslogUnix uses a datagram socket, like /dev/log.
 func TestSyslogUnix(t *testing.T) {
 	needsRsyslog(t)
 	t.Parallel()
 	s := newScene(t, "[[sink]]\nname = 'syslog'\ntype = 'syslog'\nurl = 'unix://DIR/log'\nmax_record = 65536\n")
 	conf := `module(load="imuxsock" SysSock.Use="off")
 input(type="imuxsock" Socket="DIR/log" UseSpecialParser="off" ParseHostname="on" RateLimit.Interval="0")`
-	s.happen(20)
+	s.record(20)
 	s.start()
 	s.wait("it waits for the socket", func() bool { return strings.Contains(s.log.String(), "records wait") })
 	_, stop := s.rsyslogd(conf)
 	s.delivered()
 	s.arrived(fileLines(filepath.Join(s.dir, "got")))
 	stop(syscall.SIGTERM)
-	s.happen(20)
+	s.record(20)
 	s.rsyslogd(conf)
 	s.delivered()
 	s.arrived(fileLines(filepath.Join(s.dir, "got")))
 }
 
-// certificates makes an authority, ca.pem, and a certificate with its key for each name.
+// certificates creates an authority, ca.pem, and a certificate with its key for each name.
 func certificates(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	must := func(err error) {

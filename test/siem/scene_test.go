@@ -23,8 +23,8 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 5 * time.Minute
+// timeout is how long a test waits.
+const timeout = 5 * time.Minute
 
 // shipper is the program, built once.
 var shipper = sync.OnceValues(func() (string, error) {
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// scene is an audit, and the shipper with one set of sinks.
+// scene is an audit, and a shipper with its sinks.
 type scene struct {
 	t      *testing.T
 	dir    string
@@ -64,7 +64,7 @@ type scene struct {
 	n      int // events so far
 }
 
-// newScene makes an audit. In the sinks' settings DIR stands for the scene's folder.
+// newScene creates an audit. In the sinks' settings, DIR is the scene's folder.
 func newScene(t *testing.T, sinks string) *scene {
 	t.Helper()
 	s := &scene{t: t, dir: t.TempDir()}
@@ -87,8 +87,8 @@ func newScene(t *testing.T, sinks string) *scene {
 	return s
 }
 
-// happen has denials happen, each of another file.
-func (s *scene) happen(n int, change ...func(*event.Event)) {
+// record records denials, each of another file.
+func (s *scene) record(n int, change ...func(*event.Event)) {
 	s.t.Helper()
 	list := make([]event.Event, n)
 	for i := range list {
@@ -106,7 +106,7 @@ func (s *scene) happen(n int, change ...func(*event.Event)) {
 	}
 }
 
-// start runs the shipper until the returned function is called, or as long as the test.
+// start runs the shipper until the returned function is called, or the test ends.
 func (s *scene) start() (cmd *exec.Cmd, end func(os.Signal)) {
 	s.t.Helper()
 	bin, err := shipper()
@@ -156,17 +156,17 @@ func (s *scene) lines() (all []string) {
 	}
 }
 
-// wait waits until something is so.
+// wait waits for a condition.
 func (s *scene) wait(what string, so func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); !so(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(timeout); !so(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.t.Fatalf("%s: not after %s\n%s", what, patience, s.log.String())
+			s.t.Fatalf("%s: not after %s\n%s", what, timeout, s.log.String())
 		}
 	}
 }
 
-// delivered waits until each sink has acknowledged what there is.
+// delivered waits until each sink has acknowledged everything.
 func (s *scene) delivered() {
 	s.t.Helper()
 	end, err := audit.End(filepath.Join(s.dir, "audit"))
@@ -233,15 +233,16 @@ func fileLines(name string) func() []string {
 	}
 }
 
-// given are the ports that tests have.
-var given sync.Map
+// usedPorts are the ports of the tests.
+var usedPorts sync.Map
 
-// freePort is a TCP port that nobody listens at, and that nobody gets who asks for any: whoever connects, while a receiver is away.
+// freePort returns a TCP port without listener, outside the range of ephemeral ports, so that nothing else gets it while a receiver
+// is away.
 func freePort(t *testing.T) int {
 	t.Helper()
 	for range 1000 {
 		port := 10_000 + rand.IntN(20_000) // beneath ip_local_port_range, which begins at 32768
-		if _, taken := given.LoadOrStore(port, true); taken {
+		if _, taken := usedPorts.LoadOrStore(port, true); taken {
 			continue
 		}
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {

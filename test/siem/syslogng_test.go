@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// syslogNGFiles is where scripts/setup has unpacked syslog-ng, which isn't installed beside rsyslog.
+// syslogNGFiles is where scripts/setup has unpacked syslog-ng, which conflicts with rsyslog's package.
 const syslogNGFiles = "/var/cache/toolguard-test/syslog-ng-core/usr"
 
 // syslogNG starts it with a configuration.
@@ -31,7 +31,8 @@ func (s *scene) syslogNG(conf string) (cmd *exec.Cmd, end func(os.Signal)) {
 	return cmd, launch(s.t, cmd)
 }
 
-// TestSyslogNG: with the configuration of docs/sinks.md, over TLS, and over TCP, what syslog-ng was told and lost when it was killed is told again.
+// TestSyslogNG checks, with the configuration of docs/sinks.md, over TLS and TCP, that messages that a killed syslog-ng has lost
+// are sent again.
 func TestSyslogNG(t *testing.T) {
 	if _, err := os.Stat(syslogNGFiles); err != nil {
 		t.Skip("needs syslog-ng: scripts/setup test")
@@ -52,7 +53,7 @@ func TestSyslogNG(t *testing.T) {
 				conf = regexp.MustCompile(`(?s) tls\(.*?\)\)\);`).ReplaceAllString(conf, ");")
 			}
 			s.start()
-			s.storm(func() (*exec.Cmd, func(os.Signal)) { return s.syslogNG(conf) })
+			s.withRestarts(func() (*exec.Cmd, func(os.Signal)) { return s.syslogNG(conf) })
 		})
 	}
 }
