@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { childtest.Main(m, runOrder) }
 // order is a child's order: one operation, bare as the control or under the filters of its policy.
 type order struct {
 	Operation string
-	Bare bool
+	Bare      bool
 }
 
 // outcome is the result of a child's call.
