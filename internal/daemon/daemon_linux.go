@@ -122,7 +122,7 @@ func New(cfg Config) (*Daemon, error) {
 		d.log("no session can be made here: %v", err)
 		return d, nil
 	}
-	if err := guarded.NetworkAhead(); err != nil {
+	if err := guarded.Ahead(); err != nil {
 		d.noNetwork = err.Error()
 		d.log("the network of no session can be held here: %v", err)
 	} else if err := guarded.ClosesSockets(); err != nil {

@@ -83,7 +83,7 @@ func (d *Daemon) sockets(r *record, p *policies) loader.Flags {
 	}
 	outer, err := d.session(r.From)
 	switch {
-	case !guarded.DecidesNet(p.inForce):
+	case !guarded.Decides(p.inForce):
 		return 0
 	case err == nil:
 		return flags & outer.flags
@@ -103,14 +103,14 @@ func (s *session) netConfig(c *policy.Compiled) (denials.Source, denials.Config)
 
 // beginNetwork holds the session's cgroup, which nobody is in yet, where its toolguard has its network.
 func (s *session) beginNetwork(c *policy.Compiled) error {
-	place, err := guarded.NetworkOf(s.client.FD)
+	place, err := guarded.NamespaceOf(s.client.FD)
 	if err != nil {
 		return err
 	}
 	inode, err := inodeOf(place)
 	if err == nil {
-		s.net, err = guarded.LoadNetwork()
-		go func() { _ = guarded.NetworkAhead() }() // the session that needs it next reports why it can't be had
+		s.net, err = guarded.Load()
+		go func() { _ = guarded.Ahead() }() // the session that needs it next reports why it can't be had
 	}
 	if err != nil {
 		_ = place.Close()
@@ -118,7 +118,7 @@ func (s *session) beginNetwork(c *policy.Compiled) error {
 	}
 	source, cfg := s.netConfig(c)
 	s.network.Place, s.network.Intercepts = inode, c.Intercepts()
-	s.bundle, err = s.net.Begin(source, cfg, guarded.NetPlace{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream})
+	s.bundle, err = s.net.Begin(source, cfg, guarded.Place{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream})
 	if err != nil {
 		s.net = nil // it has given itself up
 		_ = place.Close()
@@ -153,8 +153,8 @@ func (s *session) takeOverNetwork(c *policy.Compiled) error {
 		return err
 	}
 	source, cfg := s.netConfig(c)
-	at := guarded.NetPlace{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream}
-	if s.net, err = guarded.ResumeNetwork(source, cfg, s.record.Generation, at); err != nil {
+	at := guarded.Place{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream}
+	if s.net, err = guarded.Resume(source, cfg, s.record.Generation, at); err != nil {
 		_ = place.Close()
 	}
 	return err
@@ -185,7 +185,7 @@ func (s *session) findPlace() (*os.File, error) {
 
 // placeOf is a process's network namespace, if it's the session's.
 func (s *session) placeOf(pidfd int) *os.File {
-	place, err := guarded.NetworkOf(pidfd)
+	place, err := guarded.NamespaceOf(pidfd)
 	if err != nil {
 		return nil
 	}

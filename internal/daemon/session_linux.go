@@ -101,7 +101,7 @@ type session struct {
 	recent  weak.Pointer[policies] // few need them once the session has begun
 	state   api.State
 	denials *denials.Follower // nil: nobody is in it yet
-	net     *guarded.Network  // nil: it's not held, or not any more
+	net     *guarded.Managed  // nil: it's not held, or not any more
 	owner   *follower         // the client's queue; nil: it doesn't listen
 	exit    *event.Exit
 	end     api.End

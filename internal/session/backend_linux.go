@@ -62,7 +62,7 @@ func named(name, daemon string, asked asking) (b backend, ok bool, err error) {
 	if err != nil {
 		return backend{}, true, err
 	}
-	net := &network{}
+	net := &heldNetwork{}
 	return backend{
 		name:  "landlock",
 		net:   net,

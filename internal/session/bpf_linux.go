@@ -20,7 +20,7 @@ func bpf(again bool) (backend, error) {
 		return backend{}, fmt.Errorf("the bpf backend can't be used here: %w", err)
 	}
 	var img *image.Image
-	net := &network{}
+	net := &heldNetwork{}
 	return backend{
 		name:  "bpf",
 		net:   net,

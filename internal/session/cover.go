@@ -72,7 +72,7 @@ type backend struct {
 	cover   func(*policy.Compiled) []policy.Coverage
 	unseen  func(explain.Question) string // why it denies none of what is asked about; "" where it can. nil: it always can
 	level   int                           // it decides about what Landlock decides about from this ABI on
-	net     *network                      // that it can hold; nil: none
+	net     *heldNetwork                  // that it can hold; nil: none
 	skipped error                         // why a better one that is set up here wasn't taken; nil: there's none, or it wasn't wanted
 	hold    func(*run) error              // makes the session in the kernel, by the policy that was covered; nil: there's none
 

@@ -170,7 +170,7 @@ func probeCgroup() Probe {
 // probeNet loads the programs, since nothing else tells whether the kernel takes them.
 func probeNet() Probe {
 	p := Probe{Name: probedNet, Needs: "the network by host, address, path and method"}
-	if err := netReady(); err != nil {
+	if err := Ready(); err != nil {
 		p.Result, p.Detail, p.Fix = No, err.Error(), "run as root, with cgroup v2 mounted and toolguardd beside toolguard, or have root start toolguardd ('systemctl start toolguardd')"
 		return p
 	}

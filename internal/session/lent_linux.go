@@ -62,7 +62,7 @@ func remote(daemon string, asked asking) (b backend, ok bool, err error) {
 	if err != nil {
 		return backend{}, false, err
 	}
-	net := &network{}
+	net := &heldNetwork{}
 	return backend{
 		name:  "bpf",
 		net:   net,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -19,7 +20,7 @@ func TestResolvers(t *testing.T) {
 		"nameserver x\nnameserver ::1\nnameserver 1.1.1.1\nnameserver 1.1.1.2\nnameserver 1.1.1.3": {"[::1]:53", "1.1.1.1:53", "1.1.1.2:53"},
 	} {
 		file := filepath.Join(t.TempDir(), "resolv.conf")
-		must(t, os.WriteFile(file, []byte(text), 0o600))
+		childtest.Must(t, os.WriteFile(file, []byte(text), 0o600))
 		got, err := resolvers(file)
 		var all []string
 		for _, a := range got {
@@ -54,7 +55,7 @@ func TestDecidesNet(t *testing.T) {
 		{"everything", []policy.SourceLayer{free}, false},
 		{"everything but one", []policy.SourceLayer{but}, true},
 	} {
-		if got := DecidesNet(nettest.Policy(t, x.layers...)); got != x.want {
+		if got := Decides(nettest.Policy(t, x.layers...)); got != x.want {
 			t.Errorf("%s: %v", x.name, got)
 		}
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
-// Network holds the network of a session that another process started, as a run holds its own: with the kernel's programs on the
+// Managed is the network of a session that another process started, as a run holds its own: with the kernel's programs on the
 // session's cgroup, and with egress, a child of this process, which must be of toolguardd's program.
-type Network struct {
+type Managed struct {
 	follower   *denials.Follower // nil: it holds nobody's yet
 	cfg        denials.Config
 	net        *network
@@ -28,42 +28,42 @@ type Network struct {
 	policy     *policy.Compiled
 }
 
-// NetPlace is where a session's network is held.
-type NetPlace struct {
+// Place is where a session's network is held.
+type Place struct {
 	Group    *cgroup.Group    // of all that is held
-	Network  *os.File         // the network namespace; the Network's to close, unless it can't be had
+	Network  *os.File         // the network namespace; the Managed's to close, unless it can't be had
 	Upstream []netip.AddrPort // the name servers that are asked
 }
 
-// NetworkAhead has what one session's network takes loaded, so that its start needn't, or says why none can be held here.
-func NetworkAhead() error {
+// Ahead has what one session's network takes loaded, so that its start needn't, or says why none can be held here.
+func Ahead() error {
 	if f := cgroup.Probe(); f.Base == "" {
 		return errors.New(f.Why)
 	}
 	return cgroupsock.Ahead()
 }
 
-// LoadNetwork takes what is loaded ahead for one session's network, or loads it. It's no session's yet.
-func LoadNetwork() (*Network, error) {
+// Load takes what is loaded ahead for one session's network, or loads it. It's no session's yet.
+func Load() (*Managed, error) {
 	kernel, err := cgroupsock.Load()
 	if err != nil {
 		return nil, err
 	}
-	return newNetwork(kernel)
+	return newManaged(kernel)
 }
 
-func newNetwork(kernel *cgroupsock.Session) (*Network, error) {
+func newManaged(kernel *cgroupsock.Session) (*Managed, error) {
 	program, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		kernel.Close()
 		return nil, fmt.Errorf("open egress's program: %w", err)
 	}
-	return &Network{net: &network{program: program, kernel: kernel}}, nil
+	return &Managed{net: &network{program: program, kernel: kernel}}, nil
 }
 
 // Begin holds the network of a session in which nobody is yet to the policy of cfg, which is of generation 1. The bundle is of the
 // session's certificate authority, where it has one. What can't be begun is given up.
-func (n *Network) Begin(who denials.Source, cfg denials.Config, at NetPlace) (bundle []byte, err error) {
+func (n *Managed) Begin(who denials.Source, cfg denials.Config, at Place) (bundle []byte, err error) {
 	defer func() {
 		if err != nil {
 			n.End()
@@ -87,14 +87,14 @@ func (n *Network) Begin(who denials.Source, cfg denials.Config, at NetPlace) (bu
 	return b.Bundle, nil
 }
 
-// ResumeNetwork takes over what another process has held, by the policy in force, which is of a generation. That's gone, and its egress
+// Resume takes over what another process has held, by the policy in force, which is of a generation. That's gone, and its egress
 // with it; another one takes its place.
-func ResumeNetwork(who denials.Source, cfg denials.Config, generation uint32, at NetPlace) (*Network, error) {
+func Resume(who denials.Source, cfg denials.Config, generation uint32, at Place) (*Managed, error) {
 	kernel, err := cgroupsock.Open(at.Group.FD())
 	if err != nil {
 		return nil, err
 	}
-	n, err := newNetwork(kernel)
+	n, err := newManaged(kernel)
 	if err != nil {
 		return nil, err
 	}
@@ -114,13 +114,13 @@ func ResumeNetwork(who denials.Source, cfg denials.Config, generation uint32, at
 	return n, nil
 }
 
-func (n *Network) hold(who denials.Source, cfg denials.Config, generation uint32) {
+func (n *Managed) hold(who denials.Source, cfg denials.Config, generation uint32) {
 	n.follower, n.cfg = denials.NewFollower(who, cfg), cfg
 	n.generation, n.policy = generation, cfg.Policy
 }
 
 // Reload holds the session to another policy, and closes the connections that it doesn't grant. What can't be changed stays as it was.
-func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
+func (n *Managed) Reload(generation uint32, c *policy.Compiled) error {
 	img, err := cgroupsock.NewImage(c, generation)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
 
 // closeDenied closes what the kernel alone has let the session connect to, where the policy in force doesn't grant it. Egress has ended what it
 // passes on.
-func (n *Network) closeDenied() {
+func (n *Managed) closeDenied() {
 	closed, err := n.net.closeSockets(n.place, (*cgroupsock.Session).CloseDenied)
 	report := func(format string, args ...any) {
 		n.follower.Emit(event.Event{Kind: event.Daemon, Mechanism: "netguard", Extra: map[string]string{"what": fmt.Sprintf(format, args...)}})
@@ -158,7 +158,7 @@ func (n *Network) closeDenied() {
 }
 
 // EndWithin closes the sockets that others have by now of a session within this one that ends, and has a cgroup beneath and no network of its own.
-func (n *Network) EndWithin(cgroup string) {
+func (n *Managed) EndWithin(cgroup string) {
 	if !n.net.kernel.HasSockets() {
 		return
 	}
@@ -168,10 +168,10 @@ func (n *Network) EndWithin(cgroup string) {
 }
 
 // Counts are what the kernel counted in it.
-func (n *Network) Counts() cgroupsock.Counts { return n.net.kernel.Counts() }
+func (n *Managed) Counts() cgroupsock.Counts { return n.net.kernel.Counts() }
 
 // End ends egress, tells what is left to be told, and gives the network up. What is left in the cgroup stays held.
-func (n *Network) End() cgroupsock.Counts {
+func (n *Managed) End() cgroupsock.Counts {
 	counts := n.follower.EndNetwork(func() { n.net.endEgress() }, func() cgroupsock.Counts { return n.net.end(n.place, false, n.follower.Warn) })
 	if n.place != nil {
 		_ = n.place.Close()
@@ -179,8 +179,8 @@ func (n *Network) End() cgroupsock.Counts {
 	return counts
 }
 
-// NetworkOf is the network namespace of a process, by its pidfd (setns(2), Linux 5.8).
-func NetworkOf(pidfd int) (place *os.File, err error) {
+// NamespaceOf is the network namespace of a process, by its pidfd (setns(2), Linux 5.8).
+func NamespaceOf(pidfd int) (place *os.File, err error) {
 	done := make(chan error)
 	forkexec.OnThread(func() {
 		err := os.NewSyscallError("setns", unix.Setns(pidfd, unix.CLONE_NEWNET))

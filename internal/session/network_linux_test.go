@@ -73,7 +73,9 @@ func (e *elsewhere) heard(want string) bool {
 
 func newElsewhere(t *testing.T) *elsewhere {
 	t.Helper()
-	needsRoot(t)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
 	if _, err := os.Stat("/usr/bin/curl"); err != nil {
 		t.Skip("needs curl")
 	}
@@ -87,22 +89,22 @@ func newElsewhere(t *testing.T) *elsewhere {
 	e := &elsewhere{t: t}
 	runtime.LockOSThread() // for good: the thread ends with the test
 	place, err := netns.New()
-	must(t, err)
+	childtest.Must(t, err)
 	e.place = os.NewFile(uintptr(place), "net")
-	must(t, nettest.LocalAddresses("93.184.215.1", "93.184.215.2"))
+	childtest.Must(t, nettest.LocalAddresses("93.184.215.1", "93.184.215.2"))
 	names, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must(t, err)
+	childtest.Must(t, err)
 	t.Cleanup(func() { _ = names.Close() })
 	e.dns = names.LocalAddr().(*net.UDPAddr).AddrPort()
 	go nettest.Names{"one.test": {"93.184.215.1"}, "two.test": {"93.184.215.2"}}.ServeUDP(names)
 	for _, port := range []string{":80", ":5432"} {
 		l, err := net.Listen("tcp", port)
-		must(t, err)
+		childtest.Must(t, err)
 		t.Cleanup(func() { _ = l.Close() })
 		go nettest.ServeWeb(l, nil)
 	}
 	e.group, err = cgroup.New(fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano()), policy.Limits{}, facts)
-	must(t, err)
+	childtest.Must(t, err)
 	t.Cleanup(func() {
 		err := e.group.Remove()
 		for end := time.Now().Add(mostWait); errors.Is(err, unix.EBUSY) && time.Now().Before(end); { // who has ended counts for a while
@@ -140,16 +142,16 @@ func (e *elsewhere) policy(hosts ...string) *policy.Compiled {
 	return nettest.Policy(e.t, l)
 }
 
-func (e *elsewhere) at() NetPlace {
+func (e *elsewhere) at() Place {
 	fd, err := unix.Dup(int(e.place.Fd()))
-	must(e.t, err)
-	return NetPlace{Group: e.group, Network: os.NewFile(uintptr(fd), "net"), Upstream: []netip.AddrPort{e.dns}}
+	childtest.Must(e.t, err)
+	return Place{Group: e.group, Network: os.NewFile(uintptr(fd), "net"), Upstream: []netip.AddrPort{e.dns}}
 }
 
-func (e *elsewhere) begin(c *policy.Compiled) *Network {
+func (e *elsewhere) begin(c *policy.Compiled) *Managed {
 	e.t.Helper()
-	n, err := LoadNetwork()
-	must(e.t, err)
+	n, err := Load()
+	childtest.Must(e.t, err)
 	who := denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
 		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
 	}}
@@ -176,12 +178,12 @@ func TestNetworkElsewhere(t *testing.T) {
 		{nil, nowhere, nowhere, "onnect"},
 		{[]string{"one.test", "two.test"}, "^hello", "^hello", "onnect"},
 	} {
-		must(t, n.Reload(uint32(i+2), e.policy(x.hosts...)))
+		childtest.Must(t, n.Reload(uint32(i+2), e.policy(x.hosts...)))
 		e.expect("http://one.test/", x.one)
 		e.expect("http://two.test/", x.two)
 		e.expect("http://93.184.215.2:5432/", x.number)
 	}
-	must(t, nettest.Loopback("93.184.215.1/32"))
+	childtest.Must(t, nettest.Loopback("93.184.215.1/32"))
 	e.expect("http://one.test/", nowhere) // it's the machine's own address from now on
 	e.expect("http://two.test/", "^hello")
 	if c := n.End(); c.Denied == 0 {
@@ -215,7 +217,7 @@ func TestNetworkCloses(t *testing.T) {
 		t.Errorf("no event among %+v", e.told)
 	}
 	outside := e.connect("93.184.215.2")
-	must(t, cgroup.MoveTo(outside.cmd.Process.Pid, os.Getpid()))
+	childtest.Must(t, cgroup.MoveTo(outside.cmd.Process.Pid, os.Getpid()))
 	if !outside.open() {
 		t.Error("it's closed before the end")
 	}
@@ -267,8 +269,8 @@ func (c *connection) open() bool {
 func TestNetworkEndsWhileItLooks(t *testing.T) {
 	e := newElsewhere(t)
 	c := e.policy("one.test")
-	n, err := LoadNetwork()
-	must(t, err)
+	n, err := Load()
+	childtest.Must(t, err)
 	looks, found, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	who := denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
 		close(looks)
@@ -310,17 +312,17 @@ func TestNetworkEgress(t *testing.T) {
 		t.Fatal("there's no egress")
 		return 0
 	}
-	must(t, n.Reload(2, e.policy("two.test")))
+	childtest.Must(t, n.Reload(2, e.policy("two.test")))
 	first := pid()
-	must(t, syscall.Kill(first, syscall.SIGKILL))
+	childtest.Must(t, syscall.Kill(first, syscall.SIGKILL))
 	if !e.heard("egress died") {
 		t.Error("its death isn't told")
 	}
 	e.expect("http://two.test/", "^hello")
 	e.expect("http://one.test/", nowhere)
 	stopped := pid()
-	must(t, syscall.Kill(stopped, syscall.SIGSTOP))
-	must(t, n.Reload(3, e.policy("one.test")))
+	childtest.Must(t, syscall.Kill(stopped, syscall.SIGSTOP))
+	childtest.Must(t, n.Reload(3, e.policy("one.test")))
 	if pid() == stopped || stopped == first {
 		t.Error("what takes no other policy goes on")
 	}
@@ -334,18 +336,18 @@ func TestNetworkResumed(t *testing.T) {
 	c := e.policy("one.test")
 	former := e.begin(c)
 	ca, err := egress.NewAuthority()
-	must(t, err)
+	childtest.Must(t, err)
 	kept, err := json.Marshal(ca)
-	must(t, err)
-	must(t, former.net.kernel.SaveState(kept))
+	childtest.Must(t, err)
+	childtest.Must(t, former.net.kernel.SaveState(kept))
 	e.expect("http://one.test/", "^hello")
 	former.End() // as if it were gone
 	e.expect("http://one.test/", "Could not resolve|onnect")
 	who := denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
 		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
 	}}
-	n, err := ResumeNetwork(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, 1, e.at())
-	must(t, err)
+	n, err := Resume(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, 1, e.at())
+	childtest.Must(t, err)
 	if got := string(n.net.egress.Ready().Authority); got != string(kept) {
 		t.Errorf("the authority is %q", got)
 	}
@@ -369,13 +371,13 @@ func TestNetworkOf(t *testing.T) {
 	}
 	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
 	fd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
-	must(t, err)
+	childtest.Must(t, err)
 	defer unix.Close(fd)
-	found, err := NetworkOf(fd)
-	must(t, err)
+	found, err := NamespaceOf(fd)
+	childtest.Must(t, err)
 	defer found.Close()
 	var want, got unix.Stat_t
-	must(t, unix.Fstat(int(e.place.Fd()), &want))
+	childtest.Must(t, unix.Fstat(int(e.place.Fd()), &want))
 	if err := unix.Fstat(int(found.Fd()), &got); err != nil || got.Ino != want.Ino {
 		t.Errorf("%d, want %d, %v", got.Ino, want.Ino, err)
 	}

@@ -18,13 +18,13 @@ func instead(backend, string, string) string              { return "" }
 func askState() (state, error)                            { return state{}, errPlatform }
 
 type (
-	machine struct{}
-	state   struct{}
-	run     struct{}
-	network struct{}
+	machine     struct{}
+	state       struct{}
+	run         struct{}
+	heldNetwork struct{}
 )
 
-func (*network) close() {}
+func (*heldNetwork) close() {}
 
 // ServeEgress is never called here.
 func ServeEgress(int) error { return errPlatform }

@@ -42,7 +42,7 @@ type run struct {
 	held    held          // nil: not by the bpf backend
 	within  bool          // another session of toolguardd's, which this process is in
 	group   *cgroup.Group // nil: nothing needs one
-	net     *network
+	net     *heldNetwork
 	usage   *event.Usage // as toolguardd has counted it
 	limit   atomic.Pointer[policyLimit]
 
