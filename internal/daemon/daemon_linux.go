@@ -24,7 +24,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/proc"
-	guarded "github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/network"
 )
 
 // Config is what toolguardd is told.
@@ -122,10 +122,10 @@ func New(cfg Config) (*Daemon, error) {
 		d.log("no session can be made here: %v", err)
 		return d, nil
 	}
-	if err := guarded.Ahead(); err != nil {
+	if err := network.Ahead(); err != nil {
 		d.noNetwork = err.Error()
 		d.log("the network of no session can be held here: %v", err)
-	} else if err := guarded.ClosesSockets(); err != nil {
+	} else if err := network.ClosesSockets(); err != nil {
 		d.log("what a session has connected to by an address stays connected when a reload takes that away: %v", err)
 	}
 	d.takeOver()

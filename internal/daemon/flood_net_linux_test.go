@@ -334,7 +334,7 @@ func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guarde
 	t.Cleanup(client.Close)
 	r := &record{
 		Number: number, Generation: 1, Sizes: map[uint32]int{1: 1},
-		Net:  &network{Upstream: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:53")}},
+		Net:  &networkRecord{Upstream: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:53")}},
 		Info: api.Session{ID: fmt.Sprintf("%016x", number), UID: uid, PID: os.Getpid(), State: api.Running},
 	}
 	g := &guardedNet{session: d.newSession(r, client), t: t, cmd: childtest.Command(t, uid, o)}

@@ -128,7 +128,7 @@ func TestLeaving(t *testing.T) {
 func TestNetworks(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 9, Networks: 2, Lines: 100, Policies: 1000, Bodies: 1}},
-		sessions: map[uint64]*session{1: {uid: 7, network: &network{}}, 2: {uid: 7}}, reserved: map[asker]taken{},
+		sessions: map[uint64]*session{1: {uid: 7, network: &networkRecord{}}, 2: {uid: 7}}, reserved: map[asker]taken{},
 	}
 	user := asker{7, false}
 	done, err := d.reserve(user, taken{1, 1, 1, 1})

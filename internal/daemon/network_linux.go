@@ -13,12 +13,12 @@ import (
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
-	guarded "github.com/toolguard/toolguard/internal/session"
 	"github.com/toolguard/toolguard/internal/session/denials"
+	"github.com/toolguard/toolguard/internal/session/network"
 )
 
-// network is what a session's file says of its network.
-type network struct {
+// networkRecord is what a session's file has about its network.
+type networkRecord struct {
 	Upstream   []netip.AddrPort // the name servers that egress asks
 	Place      uint64           // the inode of its network namespace
 	Intercepts bool             // its command was told of a certificate authority
@@ -37,8 +37,8 @@ func (d *Daemon) whyNoNetwork(from uint64) string {
 
 // network is what holds the network of a new session; nil: nothing does, or what holds the session around it. Whatever leaves
 // that one's cgroup is held anew, by both policies.
-func (d *Daemon) network(from uint64, st *api.Start) (*network, error) {
-	var outer *network
+func (d *Daemon) network(from uint64, st *api.Start) (*networkRecord, error) {
+	var outer *networkRecord
 	if s := d.networkAround(from); s != nil {
 		outer = s.network
 	}
@@ -49,7 +49,7 @@ func (d *Daemon) network(from uint64, st *api.Start) (*network, error) {
 		return nil, refuse(422, "rules about the network can't be held: %s", why)
 	}
 	if outer != nil { // what answers within answers to what is without
-		return &network{Upstream: outer.Upstream}, nil
+		return &networkRecord{Upstream: outer.Upstream}, nil
 	}
 	list := st.Network.Resolvers
 	if len(list) == 0 || len(list) > maxResolvers {
@@ -60,7 +60,7 @@ func (d *Daemon) network(from uint64, st *api.Start) (*network, error) {
 			return nil, refuse(400, "%s is no name server's address", a)
 		}
 	}
-	return &network{Upstream: list}, nil
+	return &networkRecord{Upstream: list}, nil
 }
 
 // networkAround is the next session around, itself included, whose network is held.
@@ -83,7 +83,7 @@ func (d *Daemon) sockets(r *record, p *policies) loader.Flags {
 	}
 	outer, err := d.session(r.From)
 	switch {
-	case !guarded.Decides(p.inForce):
+	case !network.Decides(p.inForce):
 		return 0
 	case err == nil:
 		return flags & outer.flags
@@ -103,14 +103,14 @@ func (s *session) netConfig(c *policy.Compiled) (denials.Source, denials.Config)
 
 // beginNetwork holds the session's cgroup, which nobody is in yet, where its toolguard has its network.
 func (s *session) beginNetwork(c *policy.Compiled) error {
-	place, err := guarded.NamespaceOf(s.client.FD)
+	place, err := network.NamespaceOf(s.client.FD)
 	if err != nil {
 		return err
 	}
 	inode, err := inodeOf(place)
 	if err == nil {
-		s.net, err = guarded.Load()
-		go func() { _ = guarded.Ahead() }() // the session that needs it next reports why it can't be had
+		s.net, err = network.Load()
+		go func() { _ = network.Ahead() }() // the session that needs it next reports why it can't be had
 	}
 	if err != nil {
 		_ = place.Close()
@@ -118,7 +118,7 @@ func (s *session) beginNetwork(c *policy.Compiled) error {
 	}
 	source, cfg := s.netConfig(c)
 	s.network.Place, s.network.Intercepts = inode, c.Intercepts()
-	s.bundle, err = s.net.Begin(source, cfg, guarded.Place{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream})
+	s.bundle, err = s.net.Begin(source, cfg, network.Place{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream})
 	if err != nil {
 		s.net = nil // it has given itself up
 		_ = place.Close()
@@ -153,8 +153,8 @@ func (s *session) takeOverNetwork(c *policy.Compiled) error {
 		return err
 	}
 	source, cfg := s.netConfig(c)
-	at := guarded.Place{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream}
-	if s.net, err = guarded.Resume(source, cfg, s.record.Generation, at); err != nil {
+	at := network.Place{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream}
+	if s.net, err = network.Resume(source, cfg, s.record.Generation, at); err != nil {
 		_ = place.Close()
 	}
 	return err
@@ -185,7 +185,7 @@ func (s *session) findPlace() (*os.File, error) {
 
 // placeOf is a process's network namespace, if it's the session's.
 func (s *session) placeOf(pidfd int) *os.File {
-	place, err := guarded.NamespaceOf(pidfd)
+	place, err := network.NamespaceOf(pidfd)
 	if err != nil {
 		return nil
 	}

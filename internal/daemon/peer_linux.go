@@ -13,8 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/toolguard/toolguard/internal/proc"
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // peer is who is at the other end of a connection: whoever has made it, whatever has become of it since.

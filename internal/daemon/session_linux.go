@@ -17,8 +17,8 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/proc"
-	guarded "github.com/toolguard/toolguard/internal/session"
 	"github.com/toolguard/toolguard/internal/session/denials"
+	"github.com/toolguard/toolguard/internal/session/network"
 )
 
 // record is what a session's file holds: all that isn't in the kernel, but the policies.
@@ -36,7 +36,7 @@ type record struct {
 	Held       int    // of those that brought the policies that are kept, with those of the sessions around it, whose rules these have too
 	Flags      loader.Flags
 	Sockets    loader.Flags   // of these, those that it has since its network is held
-	Net        *network       // nil: toolguardd doesn't hold its network
+	Net        *networkRecord // nil: toolguardd doesn't hold its network
 	Generation uint32         // of the policy in force
 	Sizes      map[uint32]int // of Held, what each policy takes that is kept, by generation
 }
@@ -78,8 +78,8 @@ type session struct {
 	lingers bool
 	limits  policy.Limits
 	flags   loader.Flags
-	mounts  uint32   // the mount namespace that it sees files in
-	network *network // nil: toolguardd doesn't hold its network
+	mounts  uint32         // the mount namespace that it sees files in
+	network *networkRecord // nil: toolguardd doesn't hold its network
 	kernel  *loader.Session
 	group   atomic.Pointer[managed.Group] // nil: it has none yet
 	noGroup atomic.Pointer[error]         // why it gets none
@@ -101,7 +101,7 @@ type session struct {
 	recent  weak.Pointer[policies] // few need them once the session has begun
 	state   api.State
 	denials *denials.Follower // nil: nobody is in it yet
-	net     *guarded.Managed  // nil: it's not held, or not any more
+	net     *network.Managed  // nil: it's not held, or not any more
 	owner   *follower         // the client's queue; nil: it doesn't listen
 	exit    *event.Exit
 	end     api.End

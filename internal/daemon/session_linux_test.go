@@ -425,7 +425,7 @@ func TestPolicies(t *testing.T) {
 func TestReloadGoesBack(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	before, after := compiled(t, "/etc"), compiled(t, "/usr")
-	r := &record{Number: 1, Generation: 1, Sizes: map[uint32]int{1: 1}, Net: &network{}}
+	r := &record{Number: 1, Generation: 1, Sizes: map[uint32]int{1: 1}, Net: &networkRecord{}}
 	r.Info.ID, r.Info.Workspace, r.Info.State = "0000000000000001", before.Workspace, api.Running
 	saved(t, d, r, held(before))
 	s := d.newSession(r, proc.Ended(0))

@@ -14,6 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
+	"github.com/toolguard/toolguard/internal/session/network"
 )
 
 func doctor() Machine {
@@ -170,7 +171,7 @@ func probeCgroup() Probe {
 // probeNet loads the programs, since nothing else tells whether the kernel takes them.
 func probeNet() Probe {
 	p := Probe{Name: probedNet, Needs: "the network by host, address, path and method"}
-	if err := Ready(); err != nil {
+	if err := network.Ready(); err != nil {
 		p.Result, p.Detail, p.Fix = No, err.Error(), "run as root, with cgroup v2 mounted and toolguardd beside toolguard, or have root start toolguardd ('systemctl start toolguardd')"
 		return p
 	}

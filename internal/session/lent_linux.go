@@ -21,6 +21,7 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 	"github.com/toolguard/toolguard/internal/session/denials"
 	"github.com/toolguard/toolguard/internal/session/launch"
+	"github.com/toolguard/toolguard/internal/session/network"
 	"github.com/toolguard/toolguard/internal/version"
 )
 
@@ -107,7 +108,7 @@ func (r *run) borrow(client *api.Client) error {
 		st.Home = home
 	}
 	if r.net.held() {
-		list, err := resolvers("/etc/resolv.conf")
+		list, err := network.Resolvers("/etc/resolv.conf")
 		if err != nil {
 			return fmt.Errorf("find the machine's name servers: %w", err)
 		}

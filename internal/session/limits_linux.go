@@ -59,8 +59,8 @@ func (r *run) endGroup() {
 	if err == nil {
 		err = r.group.WaitEmpty(ctx)
 	}
-	if err == nil && r.net != nil && r.net.loaded() {
-		err = r.net.detach(r.group.FD())
+	if err == nil && r.net != nil && r.net.Loaded() {
+		err = r.net.Detach(r.group.FD())
 	}
 	if met, e := r.group.Events(); e == nil {
 		r.denials.LimitMet("memory", r.cfg.Policy.Limits.Memory.Place, met.OOM)

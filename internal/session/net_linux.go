@@ -12,23 +12,24 @@ import (
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session/network"
 )
 
 // heldNetwork is what enforces the rules about the network in a run, if anything does.
 type heldNetwork struct {
-	network
+	network.Network
 
 	lent   bool   // toolguardd has all that
 	bundle []byte // and has given this for the session's authority
 }
 
 // held says whether this holds the session. If not, nothing of the network is granted or restricted, or others do what they can.
-func (n *heldNetwork) held() bool { return n != nil && (n.loaded() || n.lent) }
+func (n *heldNetwork) held() bool { return n != nil && (n.Loaded() || n.lent) }
 
 // close gives up what cover has prepared, where no session begins.
 func (n *heldNetwork) close() {
 	if n != nil {
-		n.network.close()
+		n.Network.Close()
 	}
 }
 
@@ -38,7 +39,7 @@ func (n *heldNetwork) cover(c *policy.Compiled, rows []policy.Coverage) []policy
 	if os.Geteuid() != 0 {
 		return rows
 	}
-	return coverWith(c, rows, func() error { return n.prepare(c) })
+	return coverWith(c, rows, func() error { return n.Prepare(c) })
 }
 
 // coverLent is cover where toolguardd would hold the network, unless it has said why it can't.
@@ -53,7 +54,7 @@ func (n *heldNetwork) coverLent(c *policy.Compiled, rows []policy.Coverage, why 
 
 // coverWith asks for what it takes only where there is something to decide.
 func coverWith(c *policy.Compiled, rows []policy.Coverage, prepare func() error) []policy.Coverage {
-	if !Decides(c) {
+	if !network.Decides(c) {
 		return rows
 	}
 	err := prepare()
@@ -73,7 +74,7 @@ func coverWith(c *policy.Compiled, rows []policy.Coverage, prepare func() error)
 // noSockets refuses to hand a command sockets of the network where a policy limits that: they were made outside, so that nothing here
 // holds them, and even one that is connected, or listens, can be connected to whatever the session likes.
 func noSockets(c *policy.Compiled, handed []int) error {
-	if !c.RefusesNet() && !Decides(c) {
+	if !c.RefusesNet() && !network.Decides(c) {
 		return nil
 	}
 	for _, fd := range handed {
@@ -112,16 +113,16 @@ func (r *run) holdNet() error {
 	}
 	bundle := r.net.bundle
 	if !r.net.lent {
-		upstream, err := resolvers("/etc/resolv.conf")
+		upstream, err := network.Resolvers("/etc/resolv.conf")
 		if err != nil {
 			return fmt.Errorf("find the machine's name servers: %w", err)
 		}
-		b, err := r.net.begin(r.denials, r.cfg.Policy, r.number, r.group.FD(), nil, upstream)
+		b, err := r.net.Enforce(r.denials, r.cfg.Policy, r.number, r.group.FD(), nil, upstream)
 		if err != nil {
 			return err
 		}
 		bundle = b.Bundle
-		if err := r.net.listen(r.denials.ListenNetwork); err != nil {
+		if err := r.net.Listen(r.denials.ListenNetwork); err != nil {
 			return err
 		}
 	}
@@ -135,7 +136,7 @@ func (r *run) holdNet() error {
 
 // handBundle tells the command of the session's authority.
 func (r *run) handBundle(authority []byte) error {
-	file, err := writeBundle(r.cfg.Policy, authority)
+	file, err := network.WriteBundle(r.cfg.Policy, authority)
 	if err != nil {
 		return err
 	}
@@ -149,15 +150,15 @@ func (r *run) handBundle(authority []byte) error {
 // endEgress ends egress.
 func (r *run) endEgress() {
 	if r.net != nil {
-		r.net.endEgress()
+		r.net.EndEgress()
 	}
 }
 
 // endNet ends the session's network.
 func (r *run) endNet() {
 	r.endEgress()
-	switch end := func() cgroupsock.Counts { return r.net.end(nil, r.cfg.Linger, r.cfg.notice) }; {
-	case r.net == nil || !r.net.loaded():
+	switch end := func() cgroupsock.Counts { return r.net.End(nil, r.cfg.Linger, r.cfg.notice) }; {
+	case r.net == nil || !r.net.Loaded():
 	case r.denials == nil:
 		end()
 	default:

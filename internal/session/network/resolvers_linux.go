@@ -1,4 +1,4 @@
-package session
+package network
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 // nameServers is how many a resolv.conf(5) may name (MAXNS).
 const nameServers = 3
 
-// resolvers are the name servers that a resolv.conf(5) names; without any the machine itself is one.
-func resolvers(file string) ([]netip.AddrPort, error) {
+// Resolvers are the name servers that a resolv.conf(5) names; without any the machine itself is one.
+func Resolvers(file string) ([]netip.AddrPort, error) {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err

@@ -1,4 +1,4 @@
-package session
+package network
 
 import (
 	"bytes"
@@ -16,9 +16,9 @@ var systemBundles = []string{
 	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
 }
 
-// writeBundle writes the bundle of a session's certificate authority, with those of the machine, into its TMPDIR. The file isn't its
+// WriteBundle writes the bundle of a session's certificate authority, with those of the machine, into its TMPDIR. The file isn't its
 // user's, so that the command is without the privilege to write it; a session that puts another file there deceives itself alone.
-func writeBundle(c *policy.Compiled, authority []byte) (file string, err error) {
+func WriteBundle(c *policy.Compiled, authority []byte) (file string, err error) {
 	if len(authority) == 0 {
 		return "", errors.New("egress has made none")
 	}

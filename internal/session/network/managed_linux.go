@@ -1,4 +1,4 @@
-package session
+package network
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ import (
 type Managed struct {
 	follower   *denials.Follower // nil: it holds nobody's yet
 	cfg        denials.Config
-	net        *network
+	net        *Network
 	place      *os.File
 	generation uint32
 	policy     *policy.Compiled
@@ -58,7 +58,7 @@ func newManaged(kernel *cgroupsock.Session) (*Managed, error) {
 		kernel.Close()
 		return nil, fmt.Errorf("open egress's program: %w", err)
 	}
-	return &Managed{net: &network{program: program, kernel: kernel}}, nil
+	return &Managed{net: &Network{program: program, kernel: kernel}}, nil
 }
 
 // Begin holds the network of a session in which nobody is yet to the policy of cfg, which is of generation 1. The bundle is of the
@@ -73,7 +73,7 @@ func (n *Managed) Begin(who denials.Source, cfg denials.Config, at Place) (bundl
 	if n.net.image, err = cgroupsock.NewImage(cfg.Policy, 1); err != nil {
 		return nil, err
 	}
-	b, err := n.net.begin(n.follower.Collector, cfg.Policy, cfg.Session, at.Group.FD(), at.Network, at.Upstream)
+	b, err := n.net.Enforce(n.follower.Collector, cfg.Policy, cfg.Session, at.Group.FD(), at.Network, at.Upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (n *Managed) Counts() cgroupsock.Counts { return n.net.kernel.Counts() }
 
 // End ends egress, tells what is left to be told, and gives the network up. What is left in the cgroup stays held.
 func (n *Managed) End() cgroupsock.Counts {
-	counts := n.follower.EndNetwork(func() { n.net.endEgress() }, func() cgroupsock.Counts { return n.net.end(n.place, false, n.follower.Warn) })
+	counts := n.follower.EndNetwork(func() { n.net.EndEgress() }, func() cgroupsock.Counts { return n.net.End(n.place, false, n.follower.Warn) })
 	if n.place != nil {
 		_ = n.place.Close()
 	}

@@ -1,4 +1,4 @@
-package session
+package network
 
 import (
 	"errors"
@@ -17,9 +17,9 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
-// network is what enforces a session's rules about the network: the kernel's programs on its cgroup decide about addresses and ports,
+// Network is what enforces a session's rules about the network: the kernel's programs on its cgroup decide about addresses and ports,
 // and egress, to which they redirect what depends on it, about names and what is sent.
-type network struct {
+type Network struct {
 	program int // egress's, open while there's a kernel
 	image   *cgroupsock.Image
 	kernel  *cgroupsock.Session
@@ -33,16 +33,16 @@ type reporter interface {
 	Warn(format string, args ...any)
 }
 
-// loaded reports whether the programs are loaded: since prepare, until the end.
-func (n *network) loaded() bool { return n.kernel != nil }
+// Loaded reports whether the programs are loaded: since prepare, until the end.
+func (n *Network) Loaded() bool { return n.kernel != nil }
 
 // Decides says whether there is anything to decide about the network: it's neither free nor wholly refused.
 func Decides(c *policy.Compiled) bool {
 	return !c.RefusesNet() && slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return len(l.Net.Rules()) > 0 })
 }
 
-// prepare makes the rules and loads the programs.
-func (n *network) prepare(c *policy.Compiled) (err error) {
+// Prepare makes the rules and loads the programs.
+func (n *Network) Prepare(c *policy.Compiled) (err error) {
 	if err := Ready(); err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func Ready() error {
 	return err
 }
 
-// close gives up what was prepared, where no session begins.
-func (n *network) close() {
+// Close gives up what was prepared, where no session begins.
+func (n *Network) Close() {
 	if n.kernel != nil {
 		n.kernel.Close()
 		n.kernel = nil
@@ -82,8 +82,8 @@ func (n *network) close() {
 	}
 }
 
-// begin holds a cgroup to what was prepared, with egress in a network namespace.
-func (n *network) begin(d reporter, c *policy.Compiled, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b control.Started, err error) {
+// Enforce holds a cgroup to what was prepared, with egress in a network namespace.
+func (n *Network) Enforce(d reporter, c *policy.Compiled, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b control.Started, err error) {
 	ports, err := n.startEgress(d, message.Instructions{Policy: c, Generation: 1, Upstream: upstream}, place)
 	if err != nil {
 		return b, err
@@ -98,7 +98,7 @@ func (n *network) begin(d reporter, c *policy.Compiled, number uint64, cgroup in
 }
 
 // startEgress begins to start egress, to decide by the policy of its instructions.
-func (n *network) startEgress(d reporter, o message.Instructions, place *os.File) (ports cgroupsock.Egress, err error) {
+func (n *Network) startEgress(d reporter, o message.Instructions, place *os.File) (ports cgroupsock.Egress, err error) {
 	o.Format = message.Format
 	o.Originals, o.Names = n.kernel.Descriptors()
 	opened := make(chan error)
@@ -126,7 +126,7 @@ func reports(d reporter) control.Reports {
 }
 
 // closeSockets closes sockets of the session, in its network namespace, and says how many.
-func (n *network) closeSockets(place *os.File, which func(*cgroupsock.Session, *cgroupsock.Diag) (int, error)) (closed int, err error) {
+func (n *Network) closeSockets(place *os.File, which func(*cgroupsock.Session, *cgroupsock.Diag) (int, error)) (closed int, err error) {
 	done := make(chan struct{})
 	forkexec.OnThread(func() {
 		defer close(done)
@@ -152,23 +152,23 @@ func ClosesSockets() error {
 	return err
 }
 
-// detach takes the programs off a cgroup.
-func (n *network) detach(cgroup int) error { return n.kernel.Detach(cgroup) }
+// Detach takes the programs off a cgroup.
+func (n *Network) Detach(cgroup int) error { return n.kernel.Detach(cgroup) }
 
-// listen has the kernel's denials collected by listen.
-func (n *network) listen(listen func(*cgroupsock.Session) error) error { return listen(n.kernel) }
+// Listen has the kernel's denials collected by listen.
+func (n *Network) Listen(listen func(*cgroupsock.Session) error) error { return listen(n.kernel) }
 
-// endEgress ends egress, when the session needs it no more: what is left of that reaches nothing by name.
-func (n *network) endEgress() {
+// EndEgress ends egress, when the session needs it no more: what is left of that reaches nothing by name.
+func (n *Network) EndEgress() {
 	if n.egress != nil {
 		n.egress.End()
 		n.egress = nil
 	}
 }
 
-// end tears the session's network down. Sockets of the session that other processes have by now are closed,
+// End tears the session's network down. Sockets of the session that other processes have by now are closed,
 // unless its processes may go on. What is left in the cgroup stays held.
-func (n *network) end(place *os.File, linger bool, notice func(string, ...any)) cgroupsock.Counts {
+func (n *Network) End(place *os.File, linger bool, notice func(string, ...any)) cgroupsock.Counts {
 	if n.kernel.HasSockets() && !linger {
 		if _, err := n.closeSockets(place, (*cgroupsock.Session).CloseOpen); err != nil {
 			notice("sockets of the session that others have stay open: %v", err)
