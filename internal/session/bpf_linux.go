@@ -9,7 +9,6 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
-	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // bpf is the backend of the kernel's own programs: they decide about files, programs and other processes; Landlock only about
@@ -19,17 +18,16 @@ func bpf(again bool) (backend, error) {
 	if err := loader.Ready(again); err != nil {
 		return backend{}, fmt.Errorf("the bpf backend can't be used here: %w", err)
 	}
-	var img *image.Image
 	net := &heldNetwork{}
 	return backend{
 		name:  "bpf",
 		net:   net,
 		gaps:  bpfGaps,
 		level: seccomp.FullMediation,
-		hold:  func(r *run) error { return r.hold(img) },
-		cover: func(c *policy.Compiled) []policy.Coverage {
+		maker: ourselves,
+		cover: func(b *backend, c *policy.Compiled) []policy.Coverage {
 			var err error
-			img, err = image.New(c, 1)
+			b.image, err = image.New(c, 1)
 			abi, _ := landlockABI() // without Landlock it's 0, which holds no port
 			ports := net.cover(c, landlock.CoverPorts(c, abi))
 			ports = coverRings(c, ports, seccomp.Backend{ABI: seccomp.FullMediation, Net: net.held()})
@@ -112,72 +110,4 @@ func coverPrograms(c *policy.Compiled, impossible error) (rows []policy.Coverage
 		}
 	}
 	return rows
-}
-
-// held is a session in the kernel.
-type held interface {
-	Adopt() error                    // puts the calling thread into it
-	hear(d *denials.Collector) error // begins to tell what is refused in it
-	End() (loader.Counts, error)     // gives it up
-}
-
-// local is a session that this process owns.
-type local struct {
-	*loader.Session
-	kernel *loader.Kernel // nil: it stays open
-}
-
-func (l *local) hear(d *denials.Collector) error {
-	d.Listen(l.Session)
-	return nil
-}
-
-func (l *local) End() (loader.Counts, error) {
-	if l.kernel != nil {
-		defer l.kernel.Close()
-	}
-	return l.Session.End()
-}
-
-// hold makes the session in the kernel. Nobody is in it yet.
-func (r *run) hold(img *image.Image) error {
-	kernel, err := loader.Open(r.cfg.Notice)
-	if err != nil {
-		return fmt.Errorf("the bpf backend can't be used: %w", err)
-	}
-	flags := loader.FlagsOf(r.cfg.Policy)
-	if r.net.held() {
-		flags |= loader.Sockets
-	}
-	s, err := kernel.Begin(r.number, img, flags)
-	if err != nil {
-		kernel.Close()
-		return err
-	}
-	r.held = &local{s, kernel}
-	return nil
-}
-
-// enter puts the calling thread into the session, and begins to hear what is refused there.
-func (r *run) enter() error {
-	if r.held == nil {
-		return nil
-	}
-	if err := r.held.Adopt(); err != nil {
-		return err
-	}
-	return r.held.hear(r.denials)
-}
-
-// release gives the session up, when all that can end has ended, and returns what was counted in it.
-func (r *run) release() loader.Counts {
-	if r.held == nil {
-		return loader.Counts{}
-	}
-	counts, err := r.held.End()
-	if err != nil {
-		r.cfg.notice("the session could not be taken out of the kernel: %v", err)
-	}
-	r.held = nil
-	return counts
 }

@@ -31,7 +31,7 @@ func doctor() Machine {
 		m.Backends = append(m.Backends, s)
 	}
 	if b, err := automatic("auto", asked); err == nil {
-		m.Auto, m.Instead = b.name, instead(b, "auto", "auto")
+		m.Auto, m.Instead = b.name, instead(&b, "auto", "auto")
 		if b.name == "bpf" && os.Geteuid() != 0 {
 			m.askDaemon(asked)
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // instead says how what landlock doesn't enforce would be enforced: by what, why that wasn't taken, and what to do; "": nothing else can.
-func instead(b backend, name, daemon string) string {
+func instead(b *backend, name, daemon string) string {
 	root := os.Geteuid() == 0
 	switch {
 	case b.name != "landlock":

@@ -14,7 +14,7 @@ var errPlatform = errors.New("this build has no backend for " + runtime.GOOS + "
 
 func automatic(string, asking) (backend, error)           { return backend{}, errPlatform }
 func named(string, string, asking) (backend, bool, error) { return backend{}, false, nil }
-func instead(backend, string, string) string              { return "" }
+func instead(*backend, string, string) string             { return "" }
 func askState() (state, error)                            { return state{}, errPlatform }
 
 type (

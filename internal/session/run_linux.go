@@ -133,7 +133,7 @@ func (r *run) prepareBy(b backend) (err error) {
 		}
 	}()
 	r.backend, r.net = b, b.net
-	r.report, err = cover(b, r.cfg.Policy, r.cfg.Backend, r.cfg.Daemon, r.cfg.AllowDegraded)
+	r.report, err = cover(&r.backend, r.cfg.Policy, r.cfg.Backend, r.cfg.Daemon, r.cfg.AllowDegraded)
 	switch {
 	case err != nil:
 		return err
@@ -144,10 +144,8 @@ func (r *run) prepareBy(b backend) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.hold != nil {
-		if err := b.hold(r); err != nil {
-			return r.without(err)
-		}
+	if err := r.open(); err != nil {
+		return r.without(err)
 	}
 	return r.prepareCommand(m)
 }

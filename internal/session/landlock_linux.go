@@ -1,66 +1,21 @@
 package session
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 
-	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
-	"github.com/toolguard/toolguard/internal/proc"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// Backends are those that this build has.
-var Backends = []string{"bpf", "landlock"}
-
-// automatic is the best backend that this build and this machine have.
-func automatic(daemon string, asked asking) (backend, error) {
-	b, ok, skipped := remote(daemon, asked)
-	if ok && daemon != "require" {
-		b.without = func() (backend, error) { return automatic("none", asked) }
-	}
-	if ok || skipped != nil && (daemon == "require" || errors.Is(skipped, api.ErrInterrupted)) {
-		return b, skipped
-	}
-	if os.Geteuid() == 0 {
-		b, err := bpf(false)
-		if err == nil {
-			return b, nil
-		}
-		if !lacksBPF() && len(proc.ReadShort("/sys/kernel/security/lsm")) > 0 {
-			skipped = cmp.Or(skipped, err)
-		}
-	}
-	b, _, err := named("landlock", "none", asked)
-	b.skipped = skipped
-	return b, err
-}
-
-func named(name, daemon string, asked asking) (b backend, ok bool, err error) {
-	switch name {
-	case "bpf":
-		b, ok, err := remote(daemon, asked)
-		if ok || err != nil && daemon == "require" {
-			return b, true, err
-		}
-		b, err = bpf(true)
-		return b, true, err
-	case "landlock":
-		if daemon == "require" {
-			return backend{}, true, errors.New("toolguardd has no part in the landlock backend: leave --backend landlock out")
-		}
-	default:
-		return backend{}, false, nil
-	}
+// byLandlock is the backend of Landlock and system call filters.
+func byLandlock() (backend, error) {
 	abi, err := landlockABI()
 	if err != nil {
-		return backend{}, true, err
+		return backend{}, err
 	}
 	net := &heldNetwork{}
 	return backend{
@@ -74,13 +29,13 @@ func named(name, daemon string, asked asking) (b backend, ok bool, err error) {
 			}
 			return ""
 		},
-		cover: func(c *policy.Compiled) []policy.Coverage {
+		cover: func(_ *backend, c *policy.Compiled) []policy.Coverage {
 			rows := net.cover(c, landlock.Cover(c, abi))
 			rows = append(coverRings(c, rows, seccomp.Backend{ABI: abi, Net: net.held()}), coverEnv(c)...)
 			rows = append(append(rows, coverLimits(c)...), coverCgroup(c)...)
 			return append(rows, coverAudit(c, "landlock", "Landlock tells nobody what is executed")...)
 		},
-	}, true, nil
+	}, nil
 }
 
 // landlockABI is the kernel's Landlock version, or an error that says what is missing.

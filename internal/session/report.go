@@ -3,7 +3,6 @@ package session
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
@@ -32,12 +31,12 @@ func Cover(c *policy.Compiled, backend, daemon string, allowDegraded []string) (
 		return Report{}, err
 	}
 	defer b.net.close()
-	return cover(b, c, backend, daemon, allowDegraded)
+	return cover(&b, c, backend, daemon, allowDegraded)
 }
 
 // cover is Cover by a backend that has been chosen.
-func cover(b backend, c *policy.Compiled, name, daemon string, allowDegraded []string) (Report, error) {
-	rep := Report{Backend: b.name, Gaps: b.gaps, unseen: b.unseen, Rows: append(b.cover(c), coverTools(c)...)}
+func cover(b *backend, c *policy.Compiled, name, daemon string, allowDegraded []string) (Report, error) {
+	rep := Report{Backend: b.name, Gaps: b.gaps, unseen: b.unseen, Rows: append(b.cover(b, c), coverTools(c)...)}
 	allowed := slices.Clone(allowDegraded)
 	for _, l := range c.Layers {
 		for _, d := range l.Degraded {
@@ -63,56 +62,6 @@ func cover(b backend, c *policy.Compiled, name, daemon string, allowDegraded []s
 		rep.Instead = instead(b, name, daemon)
 	}
 	return rep, nil
-}
-
-// backend is one way to hold a session to its policy.
-type backend struct {
-	name    string
-	gaps    []string
-	cover   func(*policy.Compiled) []policy.Coverage
-	unseen  func(explain.Question) string // why it denies none of what is asked about; "" where it can. nil: it always can
-	level   int                           // it decides about what Landlock decides about from this ABI on
-	net     *heldNetwork                  // that it can hold; nil: none
-	skipped error                         // why a better one that is set up here wasn't taken; nil: there's none, or it wasn't wanted
-	hold    func(*run) error              // makes the session in the kernel, by the policy that was covered; nil: there's none
-
-	without  func() (backend, error) // what is taken where the session can't be had; nil: nothing is
-	required string                  // by what this one is; "": by nothing
-}
-
-// asking is how toolguardd's state is found out.
-type asking func() (state, error)
-
-// choose finds a backend by name. It never falls back from one that was asked for, nor from toolguardd where that must take part.
-func choose(name, daemon string, asked asking) (backend, error) {
-	setting, where, err := daemonSetting(settingsFile)
-	if err != nil {
-		return backend{}, err
-	}
-	by := "--daemon require"
-	if setting == "require" {
-		if by = where + ` (daemon = "require", for everybody on this machine)`; daemon == "none" {
-			return backend{}, fmt.Errorf("%s doesn't go with --daemon none: leave that out", by)
-		}
-		daemon = setting
-	}
-	b, err := find(name, daemon, asked)
-	if daemon == "require" {
-		if b.required = by; err != nil {
-			err = fmt.Errorf("%s can't be met: %w", by, err)
-		}
-	}
-	return b, err
-}
-
-func find(name, daemon string, asked asking) (backend, error) {
-	if name == "auto" || name == "" {
-		return automatic(daemon, asked)
-	}
-	if b, ok, err := named(name, daemon, asked); ok {
-		return b, err
-	}
-	return backend{}, fmt.Errorf("this build has no %s backend; it has: %s", name, strings.Join(Backends, ", "))
 }
 
 // coverTools are the rows of the tool layer's keys: there is nothing yet that enforces them.

@@ -1,0 +1,65 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session/network"
+)
+
+// cover says what is enforced of the rules about the network where this can be had; where it can't, what others said stands. What it
+// takes is prepared then: nothing else proves that the kernel takes it.
+func (n *heldNetwork) cover(c *policy.Compiled, rows []policy.Coverage) []policy.Coverage {
+	if os.Geteuid() != 0 {
+		return rows
+	}
+	return coverWith(c, rows, func() error { return n.Prepare(c) })
+}
+
+// coverLent is cover where toolguardd would hold the network, unless it has said why it can't.
+func (n *heldNetwork) coverLent(c *policy.Compiled, rows []policy.Coverage, why string) []policy.Coverage {
+	return coverWith(c, rows, func() error {
+		if n.lent = why == ""; !n.lent {
+			return errors.New(why)
+		}
+		return nil
+	})
+}
+
+// coverWith asks for what it takes only where there is something to decide.
+func coverWith(c *policy.Compiled, rows []policy.Coverage, prepare func() error) []policy.Coverage {
+	if !network.Decides(c) {
+		return rows
+	}
+	err := prepare()
+	for i, row := range rows {
+		switch {
+		case row.Rule == nil || row.Rule.Net == nil:
+		case err == nil:
+			rows[i].Status = policy.Enforced
+			rows[i].By, rows[i].Why = coverNet(c, row.Rule.Net)
+		case row.Status != policy.Enforced:
+			rows[i].Why += fmt.Sprintf("; the kernel's programs, which could do more, can't be used: %v", err)
+		}
+	}
+	return rows
+}
+
+// coverNet says who enforces a rule, and what must be known of it.
+func coverNet(c *policy.Compiled, r *policy.CompiledNet) (by, note string) {
+	switch {
+	case r.OwnServers():
+		return "netguard", "also for connections to them; others on this machine may reach them, too"
+	case r.Listen:
+		return "netguard", "a socket on a port that the kernel chose can listen, and nobody reaches it"
+	case len(r.Prefixes()) > 0 && r.Scheme == "" && len(r.Path)+len(r.Methods) == 0:
+		return "netguard", ""
+	case c.Intercepts() || r.Scheme != "" && r.Scheme != "https" && r.Scheme != "wss" || r.Proto != "tcp":
+		return "egress", ""
+	case r.Scheme == "wss":
+		return "egress", "without tls_intercept a WebSocket can't be told from other requests, so it's about https as well"
+	}
+	return "egress", "under TLS by the server's name: what is said within to a server of several names isn't seen"
+}
