@@ -14,7 +14,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def do_GET(self):
-        self.answer(200, b"{}")
+        self.answer(200, b'{"protocol": 2}')  # api.Protocol
 
     def do_POST(self):
         if makes:
