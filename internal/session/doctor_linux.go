@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
@@ -198,4 +199,17 @@ func probeBPF() (probes []Probe) {
 		probes = append(probes, p)
 	}
 	return probes
+}
+
+// subscribable is nil where toolguardd reads what Landlock denies for this user.
+func subscribable() error {
+	if err := landlock.Audited(); err != nil {
+		return err
+	}
+	var status api.Daemon
+	err := (&api.Client{Socket: api.Socket}).Do("GET", api.Status, nil, &status)
+	if err == nil && status.Denials != "" {
+		err = errors.New("toolguardd: " + status.Denials)
+	}
+	return err
 }

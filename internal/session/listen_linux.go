@@ -97,16 +97,3 @@ func subscription(daemon string) (*api.Stream, error) {
 	}
 	return client.Follow(api.Denials)
 }
-
-// subscribable is nil where toolguardd reads what Landlock denies for this user.
-func subscribable() error {
-	if err := landlock.Audited(); err != nil {
-		return err
-	}
-	var status api.Daemon
-	err := (&api.Client{Socket: api.Socket}).Do("GET", api.Status, nil, &status)
-	if err == nil && status.Denials != "" {
-		err = errors.New("toolguardd: " + status.Denials)
-	}
-	return err
-}

@@ -15,24 +15,6 @@ import (
 	"github.com/toolguard/toolguard/internal/session/network"
 )
 
-// heldNetwork is what enforces the rules about the network in a run, if anything does.
-type heldNetwork struct {
-	network.Network
-
-	lent   bool   // toolguardd has all that
-	bundle []byte // and has given this for the session's authority
-}
-
-// held says whether this holds the session. If not, nothing of the network is granted or restricted, or others do what they can.
-func (n *heldNetwork) held() bool { return n != nil && (n.Loaded() || n.lent) }
-
-// close gives up what cover has prepared, where no session begins.
-func (n *heldNetwork) close() {
-	if n != nil {
-		n.Network.Close()
-	}
-}
-
 // noSockets refuses to hand a command sockets of the network where a policy limits that: they were made outside, so that nothing here
 // holds them, and even one that is connected, or listens, can be connected to whatever the session likes.
 func noSockets(c *policy.Compiled, handed []int) error {

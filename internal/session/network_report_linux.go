@@ -9,6 +9,24 @@ import (
 	"github.com/toolguard/toolguard/internal/session/network"
 )
 
+// heldNetwork is what enforces the rules about the network in a run, if anything does.
+type heldNetwork struct {
+	network.Network
+
+	lent   bool   // toolguardd has all that
+	bundle []byte // and has given this for the session's authority
+}
+
+// held says whether this holds the session. If not, nothing of the network is granted or restricted, or others do what they can.
+func (n *heldNetwork) held() bool { return n != nil && (n.Loaded() || n.lent) }
+
+// close gives up what cover has prepared, where no session begins.
+func (n *heldNetwork) close() {
+	if n != nil {
+		n.Network.Close()
+	}
+}
+
 // cover says what is enforced of the rules about the network where this can be had; where it can't, what others said stands. What it
 // takes is prepared then: nothing else proves that the kernel takes it.
 func (n *heldNetwork) cover(c *policy.Compiled, rows []policy.Coverage) []policy.Coverage {

@@ -2,52 +2,22 @@
 
 package session
 
-import (
-	"errors"
-	"runtime"
-)
-
-// Backends are those that this build has: none.
-var Backends []string
-
-var errPlatform = errors.New("this build has no backend for " + runtime.GOOS + ": nothing is started unguarded")
-
-func automatic(string, asking) (backend, error)           { return backend{}, errPlatform }
-func named(string, string, asking) (backend, bool, error) { return backend{}, false, nil }
-func instead(*backend, string, string) string             { return "" }
-func askState() (state, error)                            { return state{}, errPlatform }
+import "errors"
 
 type (
-	machine     struct{}
-	state       struct{}
-	run         struct{}
-	heldNetwork struct{}
+	machine struct{}
+	run     struct{}
 )
-
-func (*heldNetwork) close() {}
-
-// ServeEgress is never called here.
-func ServeEgress(int) error { return errPlatform }
-
-const settingsFile = ""
-
-func daemonSetting(string) (value, where string, err error) { return "", "", nil }
 
 func ask(deaf, daemon bool) *machine { return &machine{} }
 
 func (*machine) letGo() error { return nil }
 
-// Run always refuses on this platform.
+// Run always fails on this platform.
 func (s *Session) Run(cfg Config) (Result, error) {
 	_, err := Cover(cfg.Policy, cfg.Backend, cfg.Daemon, cfg.AllowDegraded)
 	if err == nil {
-		err = errPlatform
+		err = errors.New("this build starts nothing")
 	}
 	return Result{}, err
-}
-
-func doctor() Machine {
-	return Machine{Probes: []Probe{{
-		Name: "platform", Needs: "everything", Result: No, Detail: runtime.GOOS + "/" + runtime.GOARCH, Fix: "use Linux",
-	}}}
 }
