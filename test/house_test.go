@@ -77,6 +77,10 @@ var mayImport = []room{
 	{"internal/api", []string{"internal/cgroup", "internal/event", "internal/kernelaudit", "internal/policy"}},
 	{"internal/daemon", []string{"internal/*", "golang.org/x/sys/unix", "github.com/pelletier/go-toml/v2"}},
 	{"internal/session/launch", []string{"internal/landlock", "internal/policy", "internal/proc", "internal/seccomp", "golang.org/x/sys/unix"}},
+	{"internal/session/backend", []string{
+		"internal/api", "internal/cgroup", "internal/kernelaudit", "internal/landlock", "internal/loader", "internal/policy", "internal/proc",
+		"internal/seccomp", "internal/session/launch", "internal/session/network", "internal/version", "golang.org/x/sys/unix",
+	}},
 	{"internal/session/network", []string{
 		"internal/cgroup", "internal/egress/control", "internal/egress/message", "internal/event", "internal/loader/cgroupsock", "internal/policy",
 		"internal/session/denials", "internal/session/launch/forkexec", "golang.org/x/sys/unix",

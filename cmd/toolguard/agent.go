@@ -12,7 +12,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
 // agent is a coding agent that has a preset.
@@ -102,7 +102,7 @@ func (a *app) agent(f *execFlags, x agent, args []string) error {
 	if x.file != "" && !f.dryRun {
 		makeFile(x.file, x.empty)
 	}
-	f.begin = func(r session.Report, c *policy.Compiled) { a.err.BeginAgent(x.Agent, r, c) }
+	f.begin = func(r backend.Report, c *policy.Compiled) { a.err.BeginAgent(x.Agent, r, c) }
 	return a.exec(f, append([]string{x.Program}, args...))
 }
 
@@ -127,7 +127,7 @@ func (a *app) compile(f *execFlags, tmp string) (*policy.Compiled, error) {
 	if err != nil || f.presets == nil {
 		return c, err
 	}
-	r, err := session.Cover(c, f.backend, f.daemon, f.allowed(c))
+	r, err := backend.ReportFor(c, f.backend, f.daemon, f.allowed(c))
 	if err != nil || !slices.ContainsFunc(r.Notes, output.AboutHosts) {
 		return c, err
 	}

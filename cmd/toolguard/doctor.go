@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
 func newDoctor(a *app) *cobra.Command {
@@ -21,7 +21,7 @@ backend.`,
   toolguard doctor --json | jq '.probes[] | select(.result != "yes")'`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			m := session.Doctor()
+			m := backend.Doctor()
 			err := a.answer(asJSON, m, func() {
 				if verbose {
 					a.out.Machine(m)
@@ -29,7 +29,7 @@ backend.`,
 					a.out.Offers(m)
 				}
 			})
-			if err == nil && !slices.ContainsFunc(m.Backends, func(b session.BackendState) bool { return b.Available }) {
+			if err == nil && !slices.ContainsFunc(m.Backends, func(b backend.BackendState) bool { return b.Available }) {
 				err = said(exitNo)
 			}
 			return err

@@ -7,16 +7,16 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/toolguard/toolguard/internal/api"
-	"github.com/toolguard/toolguard/internal/session/launch"
-
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
+	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
 // execFlags are the flags of exec.
@@ -31,7 +31,7 @@ type execFlags struct {
 	json    bool
 	linger  bool
 	env     []string // what a coding agent gets that the environment doesn't have
-	begin   func(session.Report, *policy.Compiled)
+	begin   func(backend.Report, *policy.Compiled)
 
 	unrecorded bool // the command wasn't started, as no event can be written
 }
@@ -162,12 +162,12 @@ func (a *app) exec(f *execFlags, argv []string) error {
 }
 
 // begins says what isn't enforced, unless nobody wants to know.
-func (a *app) begins(f *execFlags, c *policy.Compiled) func(session.Report) {
+func (a *app) begins(f *execFlags, c *policy.Compiled) func(backend.Report) {
 	switch {
 	case f.quiet:
 		return nil
 	case f.begin != nil:
-		return func(r session.Report) { f.begin(r, c) }
+		return func(r backend.Report) { f.begin(r, c) }
 	}
 	return a.err.Begin
 }
@@ -242,7 +242,7 @@ func (a *app) dryRun(f *execFlags) (err error) {
 		return err
 	}
 	a.warnUnmatched(f, c)
-	r, err := session.Cover(c, f.backend, f.daemon, f.allowed(c))
+	r, err := backend.ReportFor(c, f.backend, f.daemon, f.allowed(c))
 	if err != nil {
 		return err
 	}

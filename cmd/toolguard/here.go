@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
-	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
 // backendFlags say what is to enforce a policy, and what need not be enforced.
@@ -20,13 +20,13 @@ type backendFlags struct {
 }
 
 func (f *backendFlags) define(cmd *cobra.Command) {
-	choiceFlag(cmd, &f.backend, "backend", "what enforces the policy; auto takes the best that is there", append([]string{"auto"}, session.Backends...)...)
+	choiceFlag(cmd, &f.backend, "backend", "what enforces the policy; auto takes the best that is there", append([]string{"auto"}, backend.Backends...)...)
 	choiceFlag(cmd, &f.daemon, "daemon", "whether toolguardd must, may or may not take part", "auto", "require", "none")
 	cmd.Flags().StringSliceVar(&f.degraded, "allow-degraded", nil, "start although the rules `ID,…` aren't enforced; exec --dry-run prints the ids")
 }
 
-func (f *backendFlags) cover(c *policy.Compiled) (session.Report, error) {
-	return session.Cover(c, f.backend, f.daemon, f.degraded)
+func (f *backendFlags) cover(c *policy.Compiled) (backend.Report, error) {
+	return backend.ReportFor(c, f.backend, f.daemon, f.degraded)
 }
 
 // given reports whether one of the flags is on the command line.
@@ -37,7 +37,7 @@ func (f *backendFlags) given(cmd *cobra.Command) bool {
 // judge answers questions under one policy, for the policy and for this machine.
 type judge struct {
 	policy *policy.Compiled
-	report session.Report
+	report backend.Report
 	err    error // why nothing starts under the policy here, whatever it says
 }
 
@@ -47,12 +47,12 @@ func (f *backendFlags) judge(c *policy.Compiled) *judge {
 	return j
 }
 
-func (j *judge) ask(q explain.Question) (explain.Answer, session.Here) {
+func (j *judge) ask(q explain.Question) (explain.Answer, backend.Here) {
 	_, a := explain.Ask(j.policy, hostfs.Machine{}, q)
 	return a, j.here(q, a, func() []explain.LayerExplanation { return explain.Explain(j.policy, hostfs.Machine{}, q).Layers })
 }
 
-func (j *judge) explain(q explain.Question) (explain.Explanation, session.Here) {
+func (j *judge) explain(q explain.Question) (explain.Explanation, backend.Here) {
 	e := explain.Explain(j.policy, hostfs.Machine{}, q)
 	return e, j.here(q, e.Answer, func() []explain.LayerExplanation { return e.Layers })
 }
@@ -70,9 +70,9 @@ func (j *judge) warnings() []explain.Warning {
 	return j.report.Warnings()
 }
 
-func (j *judge) here(q explain.Question, a explain.Answer, layers func() []explain.LayerExplanation) session.Here {
+func (j *judge) here(q explain.Question, a explain.Answer, layers func() []explain.LayerExplanation) backend.Here {
 	if j.err != nil {
-		return session.Here{Refusal: j.err.Error()}
+		return backend.Here{Refusal: j.err.Error()}
 	}
 	return j.report.Here(q, a, layers)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/toolguard/toolguard/internal/childtest"
-	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
 // TestMain makes this program a command of the stories in testdata.
@@ -46,8 +46,8 @@ func TestStories(t *testing.T) {
 
 // canSeeDenials tells whether this user can read what the kernel says of denials.
 func canSeeDenials() bool {
-	return slices.ContainsFunc(session.Doctor().Probes, func(p session.Probe) bool {
-		return p.Name == "denial events" && p.Result == session.Yes
+	return slices.ContainsFunc(backend.Doctor().Probes, func(p backend.Probe) bool {
+		return p.Name == "denial events" && p.Result == backend.Yes
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
@@ -101,7 +102,7 @@ func TestGrantsCanBePasted(t *testing.T) {
 			report, r := plainScreen()
 			report.Report(session.Result{Summary: denials.Summary{Visible: true, Total: 1, Denials: []denials.Denial{{Event: e, Count: 1}}}}, "p", output.ReportOptions{Lines: output.ReportLines})
 			check, k := plainScreen()
-			check.Answer(q, a, session.Here{})
+			check.Answer(q, a, backend.Here{})
 			for where, text := range map[string]string{
 				"the report": copied(r.String(), "  "), "check": copied(k.String(), "  "), "events": copied(string(event.Text.Append(nil, &e)), "    "),
 			} {

@@ -8,6 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
@@ -16,17 +17,17 @@ type Config struct {
 	Policy        *policy.Compiled
 	System        fspath.FileSystem // the file tree that the policy was compiled for
 	Tool, Agent   string
-	Backend       string       // "auto" or a backend's name
-	Daemon        string       // whether toolguardd must ("require"), may ("auto") or may not ("none") take part
-	AllowDegraded []string     // ids of rules that need not be enforced
-	Argv          []string     // the command; Argv[0] is looked up through PATH
-	Env           []string     // what the command would see without toolguard
-	Proxies       []api.Proxy  // that Env names, where the policy lets the command see it: a run finds them itself
-	PassFDs       []int        // descriptors beyond 0, 1 and 2 that the command keeps, under the same numbers
-	Events        *event.Queue // nil: nobody listens
-	Linger        bool         // leave the command's other processes running when it exits
-	Begins        func(Report) // gets how far the policy is enforced, before the command starts; may be nil
-	Notice        func(string) // one-line remarks for people, from any goroutine; may be nil
+	Backend       string               // "auto" or a backend's name
+	Daemon        string               // whether toolguardd must ("require"), may ("auto") or may not ("none") take part
+	AllowDegraded []string             // ids of rules that need not be enforced
+	Argv          []string             // the command; Argv[0] is looked up through PATH
+	Env           []string             // what the command would see without toolguard
+	Proxies       []api.Proxy          // that Env names, where the policy lets the command see it: a run finds them itself
+	PassFDs       []int                // descriptors beyond 0, 1 and 2 that the command keeps, under the same numbers
+	Events        *event.Queue         // nil: nobody listens
+	Linger        bool                 // leave the command's other processes running when it exits
+	Begins        func(backend.Report) // gets how far the policy is enforced, before the command starts; may be nil
+	Notice        func(string)         // one-line remarks for people, from any goroutine; may be nil
 }
 
 // Result is how a run went.
@@ -42,7 +43,7 @@ type Result struct {
 var ErrUnrecorded = errors.New("nothing was started, as the events can't be written")
 
 // Refused says that the policy can't be enforced here: nothing was started. Exit status 125.
-type Refused struct{ Report Report }
+type Refused struct{ Report backend.Report }
 
 func (e *Refused) Error() string {
 	return fmt.Sprintf("%d rules can't be enforced by the %s backend", len(e.Report.Refusals), e.Report.Backend)

@@ -37,7 +37,7 @@ func (r *run) borrow(client *api.Client) error {
 	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
 		st.Home = home
 	}
-	if r.net.held() {
+	if r.net.Enforces() {
 		list, err := network.Resolvers("/etc/resolv.conf")
 		if err != nil {
 			return fmt.Errorf("find the machine's name servers: %w", err)
@@ -49,10 +49,10 @@ func (r *run) borrow(client *api.Client) error {
 	if err != nil {
 		return err
 	}
-	if r.net.held() && (!s.Network || s.Cgroup == "") {
+	if r.net.Enforces() && (!s.Network || s.Cgroup == "") {
 		return errors.New("toolguardd doesn't hold the session's network: it's of another version")
 	}
-	r.net.bundle = s.Bundle
+	r.net.Bundle = s.Bundle
 	number, err := strconv.ParseUint(s.ID, 16, 64)
 	if err != nil || len(s.ID) != 16 {
 		return fmt.Errorf("toolguardd: a session %q", s.ID)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/loader/image"
+	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
@@ -36,11 +37,11 @@ func (l *local) End() (loader.Counts, error) {
 
 // open has the session made in the kernel, where the backend has one.
 func (r *run) open() error {
-	switch r.backend.maker {
-	case ourselves:
-		return r.hold(r.backend.image)
-	case toolguardd:
-		return r.borrow(r.backend.client)
+	switch r.backend.Maker {
+	case backend.ThisProcess:
+		return r.hold(r.backend.Image)
+	case backend.Daemon:
+		return r.borrow(r.backend.Client)
 	}
 	return nil
 }
@@ -55,7 +56,7 @@ func (r *run) hold(img *image.Image) error {
 		return fmt.Errorf("the bpf backend can't be used: %w", err)
 	}
 	flags := loader.FlagsOf(r.cfg.Policy)
-	if r.net.held() {
+	if r.net.Enforces() {
 		flags |= loader.Sockets
 	}
 	s, err := kernel.Begin(r.number, img, flags)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/launch"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec/nofile"
 )
@@ -38,7 +39,7 @@ func (r *run) limits(m *launch.Command) (err error) {
 	if d, ok := r.held.(*lent); ok {
 		m.Join = d.join
 	}
-	if m.Join == nil && (needsCgroup(l) || r.net.held()) {
+	if m.Join == nil && (backend.NeedsCgroup(l) || r.net.Enforces()) {
 		if r.group, err = cgroup.New(r.id, l, cgroup.Probe()); err != nil {
 			return fmt.Errorf("make the session's cgroup: %w", err)
 		}

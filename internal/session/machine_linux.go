@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
@@ -18,7 +19,7 @@ type machine struct {
 	ears    <-chan outcome[ears]               // the kernel's word on what it refuses
 	signals <-chan outcome[*launch.Supervisor] // they are caught
 	threads <-chan outcome[struct{}]           // toolguard has all that it needs
-	asked   asking                             // toolguardd's state
+	asked   backend.AskState                   // toolguardd's state
 }
 
 // ears are how the kernel's word is heard.
@@ -29,8 +30,8 @@ type ears struct {
 }
 
 func ask(deaf, daemon bool) *machine {
-	m := &machine{deaf: deaf, proof: sync.OnceValue(proven), asked: sync.OnceValues(askState)}
-	if daemon && hasDaemon() {
+	m := &machine{deaf: deaf, proof: sync.OnceValue(proven), asked: sync.OnceValues(backend.AskDaemon)}
+	if daemon && backend.HasDaemon() {
 		go m.asked()
 	}
 	m.makeInside()

@@ -35,11 +35,11 @@ func noSockets(c *policy.Compiled, handed []int) error {
 
 // holdNet has the session's network held from its beginning on.
 func (r *run) holdNet() error {
-	if !r.net.held() {
+	if !r.net.Enforces() {
 		return nil
 	}
-	bundle := r.net.bundle
-	if !r.net.lent {
+	bundle := r.net.Bundle
+	if !r.net.ByDaemon {
 		upstream, err := network.Resolvers("/etc/resolv.conf")
 		if err != nil {
 			return fmt.Errorf("find the machine's name servers: %w", err)

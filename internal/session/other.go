@@ -2,7 +2,11 @@
 
 package session
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/toolguard/toolguard/internal/session/backend"
+)
 
 type (
 	machine struct{}
@@ -15,7 +19,7 @@ func (*machine) letGo() error { return nil }
 
 // Run always fails on this platform.
 func (s *Session) Run(cfg Config) (Result, error) {
-	_, err := Cover(cfg.Policy, cfg.Backend, cfg.Daemon, cfg.AllowDegraded)
+	_, err := backend.ReportFor(cfg.Policy, cfg.Backend, cfg.Daemon, cfg.AllowDegraded)
 	if err == nil {
 		err = errors.New("this build starts nothing")
 	}

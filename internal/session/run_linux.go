@@ -18,6 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
+	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/denials"
 	"github.com/toolguard/toolguard/internal/session/launch"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
@@ -29,8 +30,8 @@ type run struct {
 	number  uint64
 	self    int    // the toolguard that started it
 	id      string // the number, as it's told
-	backend backend
-	report  Report
+	backend backend.Backend
+	report  backend.Report
 	cmd     *launch.Command
 	machine *machine
 	sup     *launch.Supervisor
@@ -42,7 +43,7 @@ type run struct {
 	held    held          // nil: not by the bpf backend
 	within  bool          // another session of toolguardd's, which this process is in
 	group   *cgroup.Group // nil: nothing needs one
-	net     *heldNetwork
+	net     *backend.Network
 	usage   *event.Usage // as toolguardd has counted it
 	limit   atomic.Pointer[policyLimit]
 
@@ -70,7 +71,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	if err == nil {
 		r.sup = (<-s.machine.signals).value
 		<-s.machine.threads
-		if _, theirs := r.held.(*lent); !theirs && (r.held != nil || r.net.held()) { // toolguardd reads the rings itself, and has the egress
+		if _, theirs := r.held.(*lent); !theirs && (r.held != nil || r.net.Enforces()) { // toolguardd reads the rings itself, and has the egress
 			launch.MakeThreads(launch.MostBlocked)
 		}
 		err = r.confine()
@@ -119,21 +120,21 @@ func newID() uint64 {
 // what computes.
 func (r *run) prepare() error {
 	r.cfg.Proxies = denials.ProxiesOf(r.cfg.Policy, r.cfg.Env)
-	b, err := choose(r.cfg.Backend, r.cfg.Daemon, r.machine.asked)
+	b, err := backend.Choose(r.cfg.Backend, r.cfg.Daemon, r.machine.asked)
 	if err != nil {
 		return err
 	}
 	return r.prepareBy(b)
 }
 
-func (r *run) prepareBy(b backend) (err error) {
+func (r *run) prepareBy(b backend.Backend) (err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.undo())
 		}
 	}()
-	r.backend, r.net = b, b.net
-	r.report, err = cover(&r.backend, r.cfg.Policy, r.cfg.Backend, r.cfg.Daemon, r.cfg.AllowDegraded)
+	r.backend, r.net = b, b.Network
+	r.report, err = backend.ReportWith(&r.backend, r.cfg.Policy, r.cfg.Backend, r.cfg.Daemon, r.cfg.AllowDegraded)
 	switch {
 	case err != nil:
 		return err
@@ -174,9 +175,9 @@ func (r *run) prepareCommand(m *launch.Command) (err error) {
 // was done to the thread alone: there's another one.
 func (r *run) without(why error) error {
 	switch b := r.backend; {
-	case b.required != "":
-		return fmt.Errorf("%s can't be met: %w ('sudo journalctl -u toolguardd' says more)", b.required, why)
-	case b.without == nil:
+	case b.RequiredBy != "":
+		return fmt.Errorf("%s can't be met: %w ('sudo journalctl -u toolguardd' says more)", b.RequiredBy, why)
+	case b.Fallback == nil:
 		return why
 	}
 	if r.held != nil {
@@ -189,11 +190,11 @@ func (r *run) without(why error) error {
 	r.in = r.machine.inside
 	r.number, r.within = newID(), false
 	r.id = denials.SessionID(r.number)
-	b, err := r.backend.without()
+	b, err := r.backend.Fallback()
 	if err != nil {
 		return err
 	}
-	b.skipped = why
+	b.Skipped = why
 	return r.prepareBy(b)
 }
 
@@ -276,9 +277,9 @@ func (r *run) prefetch(m *launch.Command) {
 
 // plan is what Landlock holds in this session; nil for nothing.
 func (r *run) plan() (*landlock.Plan, error) {
-	abi, err := landlockABI()
+	abi, err := backend.LandlockABI()
 	switch {
-	case r.held != nil && r.net.held():
+	case r.held != nil && r.net.Enforces():
 		return nil, nil
 	case r.held != nil:
 		return landlock.NewPortsPlan(r.cfg.Policy, abi), nil
@@ -286,7 +287,7 @@ func (r *run) plan() (*landlock.Plan, error) {
 		return nil, err
 	}
 	p, err := landlock.NewPlan(r.cfg.Policy, abi)
-	if err == nil && r.net.held() {
+	if err == nil && r.net.Enforces() {
 		p.LeavePorts()
 	}
 	return p, err
@@ -294,7 +295,7 @@ func (r *run) plan() (*landlock.Plan, error) {
 
 // others are those who hold the session beside the system call filters.
 func (r *run) others() seccomp.Backend {
-	return seccomp.Backend{ABI: r.backend.level, Net: r.net.held(), Sealed: seccomp.Sealed()}
+	return seccomp.Backend{ABI: r.backend.Level, Net: r.net.Enforces(), Sealed: seccomp.Sealed()}
 }
 
 // confine restricts the thread and puts it into the session, for good.
@@ -448,7 +449,7 @@ func (r *run) end(e launch.Exit) {
 
 // members are the processes of the session.
 func (r *run) members() *launch.Processes {
-	return &launch.Processes{Thread: r.in, Scoped: r.backend.level >= 6, Within: r.within}
+	return &launch.Processes{Thread: r.in, Scoped: r.backend.Level >= 6, Within: r.within}
 }
 
 // endOthers ends what the first process left, and takes the cgroup away.

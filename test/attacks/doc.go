@@ -11,7 +11,7 @@
 // What others of the kind fell for, and the rows that try it here. Packages before a name are those of tests elsewhere.
 //
 //	paths too long for what compares them               deep_path, internal/loader.TestMediates
-//	a path that can't be told is let through            deep_path, internal/session.TestRefusedUnresolved
+//	a path that can't be told is let through            deep_path, internal/session/denials.TestRefusedUnresolved
 //	a group that is left                                cgroup_move
 //	/secret and /secretary                              component_boundary
 //	exempt by a process's name                          comm_game

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
 // Agent is a coding agent, as its screens name it.
@@ -23,7 +23,7 @@ const NamesPreset = "preset:dns"
 func AboutHosts(row policy.Coverage) bool { return row.Rule != nil && row.Rule.Net != nil }
 
 // BeginAgent says in three lines, before a coding agent starts, what is enforced, what isn't, and how to have more.
-func (s *Screen) BeginAgent(x Agent, r session.Report, c *policy.Compiled) {
+func (s *Screen) BeginAgent(x Agent, r backend.Report, c *policy.Compiled) {
 	s.Message("%s runs under %s: it may change %s and its own state, and connect to %s; policy %s", x.Program, r.Backend, c.Workspace, hostsText(c), presetsText(x, c))
 	s.Message("%s", shortText(x, r))
 	s.Message("where it's denied something: 'toolguard why' explains, 'toolguard allow --policy FILE' grants, and 'toolguard agent %s --policy FILE' takes FILE", x.Program)
@@ -55,7 +55,7 @@ func presetsText(x Agent, c *policy.Compiled) string {
 }
 
 // shortText says what isn't enforced, each kind with its reasons, and what would enforce it.
-func shortText(x Agent, r session.Report) string {
+func shortText(x Agent, r backend.Report) string {
 	text := "all of the policy is enforced"
 	if parts := shortfalls(r.Notes); parts != nil {
 		text = "not enforced: " + strings.Join(parts, ", ")

@@ -6,16 +6,16 @@ import (
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
-	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
 // Answer is the answer of check.
-func (s *Screen) Answer(q explain.Question, a explain.Answer, h session.Here) {
+func (s *Screen) Answer(q explain.Question, a explain.Answer, h backend.Here) {
 	defer s.flush()
 	s.decision(q, a, h)
 }
 
-func (s *Screen) decision(q explain.Question, a explain.Answer, h session.Here) {
+func (s *Screen) decision(q explain.Question, a explain.Answer, h backend.Here) {
 	verdict := cs(green, "allow")
 	if a.Decision != "allow" {
 		verdict = cs(red, "deny")
@@ -45,7 +45,7 @@ func (s *Screen) decision(q explain.Question, a explain.Answer, h session.Here) 
 }
 
 // hereRows say whether a decision is enforced on this machine.
-func hereRows(h session.Here) [][]cell {
+func hereRows(h backend.Here) [][]cell {
 	text, st := "enforced by "+h.By, plain
 	switch {
 	case h.Refusal != "":
@@ -100,7 +100,7 @@ func asked(q explain.Question, target string) string {
 }
 
 // Explanation is the answer of explain.
-func (s *Screen) Explanation(q explain.Question, e explain.Explanation, h session.Here) {
+func (s *Screen) Explanation(q explain.Question, e explain.Explanation, h backend.Here) {
 	defer s.flush()
 	s.decision(q, e.Answer, h)
 	if len(e.Layers) == 0 {

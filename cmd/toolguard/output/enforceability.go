@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
 // Begin says, in one line before the command starts, what isn't enforced, why, and what to do; nothing where all is.
-func (s *Screen) Begin(r session.Report) {
+func (s *Screen) Begin(r backend.Report) {
 	var what, instead string
 	notes := slices.DeleteFunc(slices.Clone(r.Notes), func(row policy.Coverage) bool { return row.Opens != "" }) // a stated gap of every start
 	switch n := degraded(notes); {
@@ -70,7 +70,7 @@ func named(row policy.Coverage) string {
 }
 
 // Coverage is the enforceability report.
-func (s *Screen) Coverage(r session.Report, p *policy.Compiled) {
+func (s *Screen) Coverage(r backend.Report, p *policy.Compiled) {
 	defer s.flush()
 	s.line("policy %s, workspace %s, backend %s", s.in(bold, Clean(p.Name)), Clean(p.Workspace), s.in(bold, r.Backend))
 	if len(p.Detected) > 0 {
@@ -117,7 +117,7 @@ func detectedText(p *policy.Compiled) string {
 
 // coverageRows are the rows of the report but for the built-in rules that need no word, which are counted. Built-in rules
 // of which the same is to be said share a row.
-func coverageRows(r session.Report, refused map[string]bool) (rows [][]cell, builtin int) {
+func coverageRows(r backend.Report, refused map[string]bool) (rows [][]cell, builtin int) {
 	for i := 0; i < len(r.Rows); i++ {
 		row := r.Rows[i]
 		isBuiltin := row.Rule != nil && row.Rule.Builtin()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
-	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
 // JSON writes v, indented.
@@ -64,13 +64,13 @@ type hereAnswer struct {
 	Instead  string `json:"instead,omitempty"` // what would enforce more
 }
 
-func hereJSON(h session.Here) hereAnswer {
+func hereJSON(h backend.Here) hereAnswer {
 	return hereAnswer{h.Backend, h.Refusal == "", h.Refusal, statusJSON(h.Status), h.Stricter, h.By, h.Why, h.Instead}
 }
 
 func statusJSON(s policy.Status) string { return strings.ReplaceAll(s.String(), " ", "_") }
 
-func AnswerJSON(a explain.Answer, h session.Here) Answer {
+func AnswerJSON(a explain.Answer, h backend.Here) Answer {
 	j := Answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Also: a.Also, Rule: ruleJSON(a.Rule), Note: a.Note, Suggest: a.Suggest, Advice: a.Advice, Here: hereJSON(h)}
 	if a.Authority != policy.Builtin || a.Rule != nil {
 		j.Authority = a.Authority.String()
@@ -99,7 +99,7 @@ type candidate struct {
 	Why   string `json:"why"`
 }
 
-func ExplanationJSON(e explain.Explanation, h session.Here) Explanation {
+func ExplanationJSON(e explain.Explanation, h backend.Here) Explanation {
 	j := Explanation{Answer: AnswerJSON(e.Answer, h), Layers: []layerExplanation{}}
 	for _, l := range e.Layers {
 		lj := layerExplanation{l.Authority.String(), l.Also, stance(l.Stance), decision(l.Allow), l.Reason, []candidate{}}
@@ -150,7 +150,7 @@ type coverage struct {
 	Line     int      `json:"line,omitempty"`
 }
 
-func CoverageJSON(r session.Report, p *policy.Compiled) coverageReport {
+func CoverageJSON(r backend.Report, p *policy.Compiled) coverageReport {
 	j := coverageReport{p.Name, p.Digest, r.Backend, len(r.Refusals) == 0, []coverage{}, append([]string{}, r.Gaps...), []detected{}}
 	for _, d := range p.Detected {
 		j.Detected = append(j.Detected, detected{d.Preset, d.By})

@@ -1,6 +1,8 @@
 package output
 
-import "github.com/toolguard/toolguard/internal/session"
+import (
+	"github.com/toolguard/toolguard/internal/session/backend"
+)
 
 // Version is the answer of version.
 func (s *Screen) Version(b Build) {
@@ -16,7 +18,7 @@ func (s *Screen) Version(b Build) {
 }
 
 // Offers is the answer of doctor: what the user gets, and how to get more.
-func (s *Screen) Offers(m session.Machine) {
+func (s *Screen) Offers(m backend.Machine) {
 	defer s.flush()
 	if m.Auto == "" {
 		s.line("%s", s.in(red, "no backend can be used: toolguard exec refuses to start anything here"))
@@ -45,12 +47,12 @@ func (s *Screen) Offers(m session.Machine) {
 }
 
 // Machine is the answer of doctor --verbose.
-func (s *Screen) Machine(m session.Machine) {
+func (s *Screen) Machine(m backend.Machine) {
 	defer s.flush()
 	var rows [][]cell
 	for _, p := range m.Probes {
 		rows = append(rows, []cell{triCell(p.Result), cs(bold, p.Name), c(p.Detail)})
-		if p.Result == session.Yes {
+		if p.Result == backend.Yes {
 			continue
 		}
 		rows = append(rows, []cell{c(""), c(""), c("needed by " + p.Needs)})
@@ -84,11 +86,11 @@ func (s *Screen) Machine(m session.Machine) {
 	s.line("\n'toolguard exec --policy FILE --dry-run' tells what is enforced of a policy")
 }
 
-func triCell(t session.Tri) cell {
+func triCell(t backend.Tri) cell {
 	switch t {
-	case session.Yes:
+	case backend.Yes:
 		return cs(green, "yes")
-	case session.No:
+	case backend.No:
 		return cs(red, "no")
 	}
 	return cs(yellow, "unknown")

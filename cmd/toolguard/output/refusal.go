@@ -6,12 +6,12 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
 // Refusal says why a policy can't be enforced here: first what would go wrong, in words that need no knowledge of backends, then what to do,
 // then every rule.
-func (s *Screen) Refusal(r session.Report, name string) {
+func (s *Screen) Refusal(r backend.Report, name string) {
 	defer s.flush()
 	first, n := r.Refusals[0], len(r.Refusals)
 	more := ""

@@ -9,6 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/grant"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/denials"
 	"github.com/toolguard/toolguard/internal/userfiles"
 )
@@ -41,7 +42,7 @@ func (s *Screen) Denial(run *userfiles.Run, n int) {
 }
 
 // Explained is one denial with the rules that have a say in it.
-func (s *Screen) Explained(run *userfiles.Run, n int, q explain.Question, e explain.Explanation, h session.Here) {
+func (s *Screen) Explained(run *userfiles.Run, n int, q explain.Question, e explain.Explanation, h backend.Here) {
 	s.runLine(run)
 	if e.Answer.Decision == "allow" {
 		s.line("it was denied then, and the policy allows it now:")

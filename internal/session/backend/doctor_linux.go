@@ -1,4 +1,4 @@
-package session
+package backend
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 )
 
 func doctor() Machine {
-	asked := sync.OnceValues(askState)
+	asked := sync.OnceValues(AskDaemon)
 	m := Machine{Probes: append([]Probe{
 		probeKernel(), probeLandlock(), probeCanary(), probeSeccomp(), probeSeccompLog(), probeAudit(), probeCgroup(), probeNet(),
 	}, probeBPF()...)}
@@ -41,7 +41,7 @@ func doctor() Machine {
 }
 
 // askDaemon takes from toolguardd what it has for the sessions that it makes.
-func (m *Machine) askDaemon(asked asking) {
+func (m *Machine) askDaemon(asked AskState) {
 	status, err := asked()
 	if err != nil {
 		return

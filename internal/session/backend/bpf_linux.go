@@ -1,4 +1,4 @@
-package session
+package backend
 
 import (
 	"fmt"
@@ -14,23 +14,23 @@ import (
 // bpf is the backend of the kernel's own programs: they decide about files, programs and other processes; Landlock only about
 // TCP ports, where nobody else does. It has no say in files here: it would refuse before the programs are asked, and not every kernel tells what
 // Landlock refuses. Whether the machine can have it is looked at again, or taken as known.
-func bpf(again bool) (backend, error) {
+func bpf(again bool) (Backend, error) {
 	if err := loader.Ready(again); err != nil {
-		return backend{}, fmt.Errorf("the bpf backend can't be used here: %w", err)
+		return Backend{}, fmt.Errorf("the bpf backend can't be used here: %w", err)
 	}
-	net := &heldNetwork{}
-	return backend{
-		name:  "bpf",
-		net:   net,
-		gaps:  bpfGaps,
-		level: seccomp.FullMediation,
-		maker: ourselves,
-		cover: func(b *backend, c *policy.Compiled) []policy.Coverage {
+	net := &Network{}
+	return Backend{
+		name:    "bpf",
+		Network: net,
+		gaps:    bpfGaps,
+		Level:   seccomp.FullMediation,
+		Maker:   ThisProcess,
+		cover: func(b *Backend, c *policy.Compiled) []policy.Coverage {
 			var err error
-			b.image, err = image.New(c, 1)
-			abi, _ := landlockABI() // without Landlock it's 0, which holds no port
+			b.Image, err = image.New(c, 1)
+			abi, _ := LandlockABI() // without Landlock it's 0, which holds no port
 			ports := net.cover(c, landlock.CoverPorts(c, abi))
-			ports = coverRings(c, ports, seccomp.Backend{ABI: seccomp.FullMediation, Net: net.held()})
+			ports = coverRings(c, ports, seccomp.Backend{ABI: seccomp.FullMediation, Net: net.Enforces()})
 			return slices.Concat(coverPrograms(c, err), ports, coverEnv(c), coverLimits(c), coverCgroup(c), coverAudit(c, "bpf", ""))
 		},
 	}, nil

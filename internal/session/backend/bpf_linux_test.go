@@ -1,4 +1,4 @@
-package session
+package backend
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/seccomp"
@@ -14,8 +15,8 @@ import (
 // docs/BACKENDS.md has the stated gaps of the bpf backend. Those of landlock are held to it where this machine has it (package
 // test); these aren't told where it hasn't.
 func TestGapsInDocs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/BACKENDS.md")
-	must(t, err)
+	page, err := os.ReadFile("../../../docs/BACKENDS.md")
+	childtest.Must(t, err)
 	for _, gap := range slices.Concat(bpfGaps, lentGaps) {
 		if !strings.Contains(string(page), "\n- "+gap+"\n") {
 			t.Errorf("docs/BACKENDS.md doesn't have this gap:\n- %s", gap)
@@ -42,7 +43,7 @@ func TestRingsRow(t *testing.T) {
 			source.Layers = append(source.Layers, policy.SourceLayer{Authority: policy.Authority(int(policy.Host) + i), Syscalls: calls})
 		}
 		c, err := policy.Compile(source, hostfs.Machine{})
-		must(t, err)
+		childtest.Must(t, err)
 		rows := []policy.Coverage{{ID: "syscalls"}, {ID: "fs"}, {ID: "host.syscalls"}}
 		if got := coverRings(c, rows, seccomp.Backend{ABI: x.abi}); got[0].Why != x.why || got[1].Why != "" || got[2].Why != x.why {
 			t.Errorf("%+v with ABI %d: %+v", x.syscalls, x.abi, got)
@@ -59,7 +60,7 @@ func TestEnvsOfCommands(t *testing.T) {
 		}
 		layer := policy.SourceLayer{Authority: policy.Session, Commands: []policy.CommandRule{rule}}
 		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
-		must(t, err)
+		childtest.Must(t, err)
 		rows := coverPrograms(c, nil)
 		if last := rows[len(rows)-1]; last.Status != want {
 			t.Errorf("envs %v: %+v, want %s", rule.HasEnvs, last, want)

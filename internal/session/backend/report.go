@@ -1,4 +1,4 @@
-package session
+package backend
 
 import (
 	"fmt"
@@ -22,20 +22,20 @@ type Report struct {
 	unseen func(explain.Question) string // see backend
 }
 
-// Cover reports how far the named backend ("auto" chooses) enforces c on this machine; daemon says whether toolguardd must
+// ReportFor reports how far the named backend ("auto" chooses) enforces c on this machine; daemon says whether toolguardd must
 // ("require"), may ("auto") or may not ("none") take part. Rules named in allowDegraded, or by the policy itself, need not be enforced; a name that isn't in the report is an error, since it's a mistake that
 // would otherwise go unnoticed.
-func Cover(c *policy.Compiled, backend, daemon string, allowDegraded []string) (Report, error) {
-	b, err := choose(backend, daemon, askState)
+func ReportFor(c *policy.Compiled, backend, daemon string, allowDegraded []string) (Report, error) {
+	b, err := Choose(backend, daemon, AskDaemon)
 	if err != nil {
 		return Report{}, err
 	}
-	defer b.net.close()
-	return cover(&b, c, backend, daemon, allowDegraded)
+	defer b.Network.close()
+	return ReportWith(&b, c, backend, daemon, allowDegraded)
 }
 
-// cover is Cover by a backend that has been chosen.
-func cover(b *backend, c *policy.Compiled, name, daemon string, allowDegraded []string) (Report, error) {
+// ReportWith is Cover by a backend that has been chosen.
+func ReportWith(b *Backend, c *policy.Compiled, name, daemon string, allowDegraded []string) (Report, error) {
 	rep := Report{Backend: b.name, Gaps: b.gaps, unseen: b.unseen, Rows: append(b.cover(b, c), coverTools(c)...)}
 	allowed := slices.Clone(allowDegraded)
 	for _, l := range c.Layers {
@@ -57,7 +57,7 @@ func cover(b *backend, c *policy.Compiled, name, daemon string, allowDegraded []
 			rep.Refusals = append(rep.Refusals, row)
 		}
 	}
-	rep.Skipped = b.skipped != nil
+	rep.Skipped = b.Skipped != nil
 	if rep.Skipped || len(rep.Refusals) > 0 || len(rep.Notes) > 0 {
 		rep.Instead = instead(b, name, daemon)
 	}

@@ -1,4 +1,4 @@
-package session
+package backend
 
 import (
 	"fmt"
@@ -22,10 +22,10 @@ type state struct {
 	api.Daemon
 }
 
-// hasDaemon reports whether there's a toolguardd to ask. Most starts find none, and package net would set its poller up.
-func hasDaemon() bool { return unix.Access(api.Socket, unix.F_OK) != unix.ENOENT }
+// HasDaemon reports whether there's a toolguardd to ask. Most starts find none, and package net would set its poller up.
+func HasDaemon() bool { return unix.Access(api.Socket, unix.F_OK) != unix.ENOENT }
 
-func askState() (state, error) { return askStateOf(api.Socket) }
+func AskDaemon() (state, error) { return askStateOf(api.Socket) }
 
 func askStateOf(socket string) (s state, err error) {
 	s.client = &api.Client{Socket: socket, Keep: true}
@@ -40,9 +40,9 @@ func askStateOf(socket string) (s state, err error) {
 // remote is the bpf backend of a user who may not load programs: toolguardd has them loaded, makes the session, and puts one of
 // this process's threads into it. All the rest is as without toolguardd. Where it takes no part ok is false; the error says why it can't,
 // and is nil where nobody has set it up or it isn't wanted.
-func remote(daemon string, asked asking) (b backend, ok bool, err error) {
-	if daemon == "none" || daemon != "require" && !hasDaemon() {
-		return backend{}, false, nil
+func remote(daemon string, asked AskState) (b Backend, ok bool, err error) {
+	if daemon == "none" || daemon != "require" && !HasDaemon() {
+		return Backend{}, false, nil
 	}
 	status, err := asked()
 	if err == nil && status.Why != "" {
@@ -52,23 +52,23 @@ func remote(daemon string, asked asking) (b backend, ok bool, err error) {
 		err = fmt.Errorf("toolguardd's folder isn't here: mount all of %s, not the socket alone", filepath.Dir(api.Socket))
 	}
 	if err != nil {
-		return backend{}, false, err
+		return Backend{}, false, err
 	}
-	net := &heldNetwork{}
-	return backend{
-		name:   "bpf",
-		net:    net,
-		gaps:   lentGaps,
-		level:  seccomp.FullMediation,
-		maker:  toolguardd,
-		client: status.client,
-		cover: func(_ *backend, c *policy.Compiled) []policy.Coverage {
+	net := &Network{}
+	return Backend{
+		name:    "bpf",
+		Network: net,
+		gaps:    lentGaps,
+		Level:   seccomp.FullMediation,
+		Maker:   Daemon,
+		Client:  status.client,
+		cover: func(_ *Backend, c *policy.Compiled) []policy.Coverage {
 			_, err := image.New(c, 1)
-			abi, _ := landlockABI()
+			abi, _ := LandlockABI()
 			ports := net.coverLent(c, landlock.CoverPorts(c, abi), status.Network)
-			ports = coverRings(c, ports, seccomp.Backend{ABI: seccomp.FullMediation, Net: net.held()})
+			ports = coverRings(c, ports, seccomp.Backend{ABI: seccomp.FullMediation, Net: net.Enforces()})
 			rows := slices.Concat(coverPrograms(c, err), ports, coverEnv(c), coverLimits(c), coverAudit(c, "bpf", ""))
-			if needsCgroup(c.Limits) {
+			if NeedsCgroup(c.Limits) {
 				rows = append(rows, cgroup.Report(c, status.Cgroups)...)
 			}
 			return rows

@@ -1,4 +1,4 @@
-package session
+package backend
 
 import "github.com/toolguard/toolguard/internal/policy"
 

@@ -1,10 +1,11 @@
-package session
+package backend
 
 import (
 	"io/fs"
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
@@ -46,7 +47,7 @@ func TestOtherNames(t *testing.T) {
 		l := policy.SourceLayer{Authority: policy.Session, FS: rules}
 		l.Defaults[policy.FS] = policy.Deny
 		compiled, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/ws", Home: "/ws", Layers: []policy.SourceLayer{l}}, twice{})
-		must(t, err)
+		childtest.Must(t, err)
 		if len(compiled.Links)+len(compiled.Aliases) == 0 {
 			t.Errorf("%s: there is no other name", what)
 		}

@@ -1,4 +1,4 @@
-package session
+package backend
 
 import (
 	"errors"
@@ -9,19 +9,19 @@ import (
 	"github.com/toolguard/toolguard/internal/session/network"
 )
 
-// heldNetwork is what enforces the rules about the network in a run, if anything does.
-type heldNetwork struct {
+// Network is what enforces the rules about the network in a run, if anything does.
+type Network struct {
 	network.Network
 
-	lent   bool   // toolguardd has all that
-	bundle []byte // and has given this for the session's authority
+	ByDaemon bool   // toolguardd has all that
+	Bundle   []byte // and has given this for the session's authority
 }
 
-// held says whether this holds the session. If not, nothing of the network is granted or restricted, or others do what they can.
-func (n *heldNetwork) held() bool { return n != nil && (n.Loaded() || n.lent) }
+// Enforces says whether this holds the session. If not, nothing of the network is granted or restricted, or others do what they can.
+func (n *Network) Enforces() bool { return n != nil && (n.Loaded() || n.ByDaemon) }
 
 // close gives up what cover has prepared, where no session begins.
-func (n *heldNetwork) close() {
+func (n *Network) close() {
 	if n != nil {
 		n.Network.Close()
 	}
@@ -29,7 +29,7 @@ func (n *heldNetwork) close() {
 
 // cover says what is enforced of the rules about the network where this can be had; where it can't, what others said stands. What it
 // takes is prepared then: nothing else proves that the kernel takes it.
-func (n *heldNetwork) cover(c *policy.Compiled, rows []policy.Coverage) []policy.Coverage {
+func (n *Network) cover(c *policy.Compiled, rows []policy.Coverage) []policy.Coverage {
 	if os.Geteuid() != 0 {
 		return rows
 	}
@@ -37,9 +37,9 @@ func (n *heldNetwork) cover(c *policy.Compiled, rows []policy.Coverage) []policy
 }
 
 // coverLent is cover where toolguardd would hold the network, unless it has said why it can't.
-func (n *heldNetwork) coverLent(c *policy.Compiled, rows []policy.Coverage, why string) []policy.Coverage {
+func (n *Network) coverLent(c *policy.Compiled, rows []policy.Coverage, why string) []policy.Coverage {
 	return coverWith(c, rows, func() error {
-		if n.lent = why == ""; !n.lent {
+		if n.ByDaemon = why == ""; !n.ByDaemon {
 			return errors.New(why)
 		}
 		return nil

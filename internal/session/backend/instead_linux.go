@@ -1,4 +1,4 @@
-package session
+package backend
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 )
 
 // instead says how what landlock doesn't enforce would be enforced: by what, why that wasn't taken, and what to do; "": nothing else can.
-func instead(b *backend, name, daemon string) string {
+func instead(b *Backend, name, daemon string) string {
 	root := os.Geteuid() == 0
 	switch {
 	case b.name != "landlock":
@@ -22,8 +22,8 @@ func instead(b *backend, name, daemon string) string {
 		return "leave out --backend landlock, so that the best backend is taken"
 	case daemon == "none" && !root:
 		return "leave out --daemon none, so that toolguardd decides, or run it as root"
-	case b.skipped != nil:
-		return remedy(b.skipped)
+	case b.Skipped != nil:
+		return remedy(b.Skipped)
 	case loader.Contained():
 		return "have toolguardd decide, which nobody has set up here (docs/daemon.md: in a container, mount all of /run/toolguard)"
 	case lacksBPF():

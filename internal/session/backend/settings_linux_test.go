@@ -1,10 +1,12 @@
-package session
+package backend
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 func TestDaemonSetting(t *testing.T) {
@@ -30,8 +32,8 @@ func TestDaemonSetting(t *testing.T) {
 		{strings.Repeat("#\n", 3000), 0o644, "", "more than"},
 	} {
 		file := filepath.Join(t.TempDir(), "exec.toml")
-		must(t, os.WriteFile(file, []byte(x.text), 0o600))
-		must(t, os.Chmod(file, x.mode))
+		childtest.Must(t, os.WriteFile(file, []byte(x.text), 0o600))
+		childtest.Must(t, os.Chmod(file, x.mode))
 		value, where, err := daemonSetting(file)
 		if value != x.value || (where != "") != (value != "") || (err == nil) != (x.err == "") || err != nil && !strings.Contains(err.Error(), x.err) {
 			t.Errorf("%q: %q, %q, %v", x.text, value, where, err)
@@ -41,7 +43,7 @@ func TestDaemonSetting(t *testing.T) {
 		t.Errorf("no file: %q, %v", value, err)
 	}
 	link := filepath.Join(t.TempDir(), "exec.toml")
-	must(t, os.Symlink("/dev/null", link))
+	childtest.Must(t, os.Symlink("/dev/null", link))
 	if _, _, err := daemonSetting(link); err == nil {
 		t.Error("a symlink is followed")
 	}

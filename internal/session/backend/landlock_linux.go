@@ -1,4 +1,4 @@
-package session
+package backend
 
 import (
 	"fmt"
@@ -12,34 +12,34 @@ import (
 )
 
 // byLandlock is the backend of Landlock and system call filters.
-func byLandlock() (backend, error) {
-	abi, err := landlockABI()
+func byLandlock() (Backend, error) {
+	abi, err := LandlockABI()
 	if err != nil {
-		return backend{}, err
+		return Backend{}, err
 	}
-	net := &heldNetwork{}
-	return backend{
-		name:  "landlock",
-		net:   net,
-		gaps:  landlock.StatedGaps(abi),
-		level: abi,
+	net := &Network{}
+	return Backend{
+		name:    "landlock",
+		Network: net,
+		gaps:    landlock.StatedGaps(abi),
+		Level:   abi,
 		unseen: func(q explain.Question) string {
 			if q.Symlink {
 				return "landlock doesn't mediate the reading of symlinks"
 			}
 			return ""
 		},
-		cover: func(_ *backend, c *policy.Compiled) []policy.Coverage {
+		cover: func(_ *Backend, c *policy.Compiled) []policy.Coverage {
 			rows := net.cover(c, landlock.Cover(c, abi))
-			rows = append(coverRings(c, rows, seccomp.Backend{ABI: abi, Net: net.held()}), coverEnv(c)...)
+			rows = append(coverRings(c, rows, seccomp.Backend{ABI: abi, Net: net.Enforces()}), coverEnv(c)...)
 			rows = append(append(rows, coverLimits(c)...), coverCgroup(c)...)
 			return append(rows, coverAudit(c, "landlock", "Landlock tells nobody what is executed")...)
 		},
 	}, nil
 }
 
-// landlockABI is the kernel's Landlock version, or an error that says what is missing.
-func landlockABI() (int, error) {
+// LandlockABI is the kernel's Landlock version, or an error that says what is missing.
+func LandlockABI() (int, error) {
 	abi, _, err := landlock.Probe()
 	if err != nil {
 		return 0, fmt.Errorf("the landlock backend can't be used here: %w", err)
@@ -60,12 +60,12 @@ func coverRings(c *policy.Compiled, rows []policy.Coverage, o seccomp.Backend) [
 }
 
 func coverCgroup(c *policy.Compiled) []policy.Coverage {
-	if !needsCgroup(c.Limits) {
+	if !NeedsCgroup(c.Limits) {
 		return nil
 	}
 	return cgroup.Report(c, cgroup.Probe())
 }
 
-func needsCgroup(l policy.Limits) bool {
+func NeedsCgroup(l policy.Limits) bool {
 	return l.Memory.N != 0 || l.Pids.N != 0 || l.CPU.N != 0 || l.IO.N != 0
 }

@@ -1,4 +1,4 @@
-package session
+package backend
 
 import (
 	"cmp"
@@ -13,10 +13,10 @@ import (
 var Backends = []string{"bpf", "landlock"}
 
 // automatic is the best backend that this build and this machine have.
-func automatic(daemon string, asked asking) (backend, error) {
+func automatic(daemon string, asked AskState) (Backend, error) {
 	b, ok, skipped := remote(daemon, asked)
 	if ok && daemon != "require" {
-		b.without = func() (backend, error) { return automatic("none", asked) }
+		b.Fallback = func() (Backend, error) { return automatic("none", asked) }
 	}
 	if ok || skipped != nil && (daemon == "require" || errors.Is(skipped, api.ErrInterrupted)) {
 		return b, skipped
@@ -31,11 +31,11 @@ func automatic(daemon string, asked asking) (backend, error) {
 		}
 	}
 	b, _, err := named("landlock", "none", asked)
-	b.skipped = skipped
+	b.Skipped = skipped
 	return b, err
 }
 
-func named(name, daemon string, asked asking) (b backend, ok bool, err error) {
+func named(name, daemon string, asked AskState) (b Backend, ok bool, err error) {
 	switch name {
 	case "bpf":
 		b, ok, err := remote(daemon, asked)
@@ -46,10 +46,10 @@ func named(name, daemon string, asked asking) (b backend, ok bool, err error) {
 		return b, true, err
 	case "landlock":
 		if daemon == "require" {
-			return backend{}, true, errors.New("toolguardd has no part in the landlock backend: leave --backend landlock out")
+			return Backend{}, true, errors.New("toolguardd has no part in the landlock backend: leave --backend landlock out")
 		}
 	default:
-		return backend{}, false, nil
+		return Backend{}, false, nil
 	}
 	b, err = byLandlock()
 	return b, true, err

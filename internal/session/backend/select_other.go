@@ -1,0 +1,35 @@
+//go:build !linux
+
+package backend
+
+import (
+	"errors"
+	"runtime"
+)
+
+// Backends are those that this build has: none.
+var Backends []string
+
+var errPlatform = errors.New("this build has no backend for " + runtime.GOOS + ": nothing is started without confinement")
+
+func automatic(string, AskState) (Backend, error)           { return Backend{}, errPlatform }
+func named(string, string, AskState) (Backend, bool, error) { return Backend{}, false, nil }
+func instead(*Backend, string, string) string               { return "" }
+func AskDaemon() (state, error)                             { return state{}, errPlatform }
+
+type (
+	state   struct{}
+	Network struct{}
+)
+
+func (*Network) close() {}
+
+const settingsFile = ""
+
+func daemonSetting(string) (value, where string, err error) { return "", "", nil }
+
+func doctor() Machine {
+	return Machine{Probes: []Probe{{
+		Name: "platform", Needs: "everything", Result: No, Detail: runtime.GOOS + "/" + runtime.GOARCH, Fix: "use Linux",
+	}}}
+}
