@@ -1,9 +1,9 @@
 
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The programs that hold a session to its policy. One object, so that all of them share their maps; a file for each
- * concern. What the hooks are for, and what each is called from, is said there. A hook that a kernel doesn't have is left
- * out when the programs are loaded (internal/loader knows which of them may be).
+ * The LSM programs that enforce a session's policy. They are one object, so that they share their maps. Each file has one
+ * concern, and its comments name the callers of each hook. The loader leaves out a hook that the kernel doesn't have
+ * (internal/loader has the list of optional hooks).
  */
 #include "lib/vmlinux.h"
 #include <bpf/bpf_helpers.h>

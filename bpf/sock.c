@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The programs that hold a session's internet sockets to its policy. They are attached to its cgroup, each session's to its own,
- * and go with it; they need no BPF LSM. Two checks: what a task asks for (sock/connect.c), and the packets that come of it
- * (sock/packet.c).
+ * The programs that enforce a session's policy on its internet sockets. They are attached to the session's own cgroup and are
+ * freed with it. They need no BPF LSM. There are two checks: of a task's calls (sock/connect.c), and of the packets that leave
+ * or arrive (sock/packet.c).
  */
 #include "lib/vmlinux.h"
 #include <bpf/bpf_helpers.h>

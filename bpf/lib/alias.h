@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Aliases: what lies beneath a place that is mounted elsewhere, too, has a name there (policy.Alias). When the way down by
- * a path's own name has passed such a place, each of the aliases is followed on the same components, from where a walk
- * to the other place would have come. The rules there only take away, and only where they say what those about the path's
- * own name don't.
+ * Aliases: a file beneath a folder that is mounted at a second path has a second name there (policy.Alias). When the walk
+ * down a path has passed such a folder, each alias is followed along the same components, from the state that a walk to the
+ * second path would have reached. Rules about an alias can only remove capabilities, and only where the rules about the path
+ * itself don't already decide the same.
  */
 #ifndef TOOLGUARD_ALIAS_H
 #define TOOLGUARD_ALIAS_H
@@ -48,8 +48,8 @@ static __always_inline bool next_alias(struct walk *c, struct match *m)
 	return true;
 }
 
-/* count_bits moves on by one component: a pattern that may start at both names says something new only where its match has
- * begun within the other place's own path, so its first bit doesn't count after one component, its second one after two. */
+/* count_bits advances by one component. A pattern that may start at both names adds a decision only where its match began
+ * within the alias's own path: its first bit doesn't count after one component, its second one not after two. */
 static __always_inline void count_bits(struct walk *c)
 {
 	struct line *common = line_of(c->image, c->other.name + NAME_COMMON), *finals = line_of(c->image, c->header[H_FINALS]);
@@ -64,8 +64,8 @@ static __always_inline void count_bits(struct walk *c)
 	}
 }
 
-/* alias_layer_step takes away what the i-th layer's rules about the alias do. As in layer_step, layer and hit say who was the first to
- * withhold some of need. */
+/* alias_layer_step removes the capabilities that the i-th layer's rules about the alias deny. As in layer_step, layer and hit name
+ * the first that denied some of need. */
 static long alias_layer_step(u32 i, void *ctx)
 {
 	struct matching *d = ctx;
@@ -101,7 +101,7 @@ static long alias_layer_step(u32 i, void *ctx)
 	return 0;
 }
 
-#define ALIAS_WORK 8 /* a step of alias_step takes as long as so many of those that go by a name's bytes */
+#define ALIAS_WORK 8 /* what a step of alias_step costs, in steps of affix_step */
 
 static long alias_step(u32 i, void *ctx)
 {

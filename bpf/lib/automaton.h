@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way down: the names from the root on are followed through the image's trie, and through the patterns, as
- * policy.Compiled.CheckFS follows them.
+ * The walk down: follows the names from the root through the image's trie and through the patterns, as
+ * policy.Compiled.CheckFS does.
  */
 #ifndef TOOLGUARD_AUTOMATON_H
 #define TOOLGUARD_AUTOMATON_H
@@ -50,7 +50,7 @@ static __always_inline u32 fold(u8 b)
 	return (b & 31) | (b >> 1 & 32);
 }
 
-/* may says what of a name may be some pattern's, by its first and last byte: its beginning, its end, all of it. */
+/* may returns which parts of a name some pattern can match, judged by its first and last byte: MAY_BEGIN, MAY_END, MAY_ALL. */
 static __always_inline u32 may(struct walk *c, u8 first, u8 last)
 {
 	u32 f = fold(first), l = fold(last);
@@ -80,7 +80,7 @@ static __always_inline u32 lowest_bit(u64 v)
 	       (!!(low & 0xFFFF0000FFFF0000ULL)) << 4 | (!!(low & 0xFFFFFFFF00000000ULL)) << 5;
 }
 
-/* hit_step takes the hit of the lowest final bit that is left. Later rules have higher bits, so the last one stays. */
+/* hit_step applies the hit of the lowest final bit that remains. Later rules have higher bits, so the last one prevails. */
 static long hit_step(u32 i, void *ctx)
 {
 	struct matching *d = ctx;
@@ -105,8 +105,8 @@ static long hit_step(u32 i, void *ctx)
 	return 0;
 }
 
-/* take_hits takes the hits of all final bits in mask. */
-__noinline int take_hits(struct walk *c, struct match *m)
+/* apply_hits applies the hits of all final bits in mask. */
+__noinline int apply_hits(struct walk *c, struct match *m)
 {
 	if (!c || !m)
 		return 0;
@@ -117,7 +117,7 @@ __noinline int take_hits(struct walk *c, struct match *m)
 	return 0;
 }
 
-/* step_patterns moves the patterns' bits on by the name read, of which may says what can be some pattern's. */
+/* step_patterns advances the patterns' bits by the name read; some is the result of may for it. */
 __noinline int step_patterns(struct walk *c, struct match *m, u32 some)
 {
 	u64 carry = 0, hits = 0;
@@ -148,11 +148,11 @@ __noinline int step_patterns(struct walk *c, struct match *m, u32 some)
 		hits |= c->mask[i];
 	}
 	if (hits)
-		take_hits(c, m);
+		apply_hits(c, m);
 	return 0;
 }
 
-/* node_hit takes a node's i-th hit. */
+/* node_hit applies a node's i-th hit. */
 static __always_inline void node_hit(struct walk *c, struct match *m, u32 i)
 {
 	u32 at = c->hits + i;
@@ -172,7 +172,7 @@ static long more_hits(u32 i, void *ctx)
 	return 0;
 }
 
-/* enter puts the walk at a node of the trie. Most nodes have few hits: those are taken without a call. */
+/* enter moves the walk to a node of the trie. Most nodes have few hits, which are applied without a call. */
 __noinline int enter(struct walk *c, struct match *m, u32 node)
 {
 	if (!c || !m)
@@ -220,14 +220,14 @@ static __always_inline u32 own_process(struct walk *c)
 	return 4;
 }
 
-/* no_pattern is step_patterns by a name that is no pattern's. */
+/* no_pattern is step_patterns for a name that no pattern matches. */
 static __always_inline void no_pattern(struct match *m)
 {
 	for (u32 i = 0; i < MAX_WORDS; i++)
 		m->state[i] = 0;
 }
 
-/* cannot_match says that no pattern can know a dentry's name, by as little of it as shows that. */
+/* cannot_match reports whether the first and last byte of a dentry's name show that no pattern matches it. */
 static __always_inline bool cannot_match(struct walk *c, u64 dentry)
 {
 	if (!bpf_ksym_exists(bpf_rdonly_cast))
@@ -238,7 +238,7 @@ static __always_inline bool cannot_match(struct walk *c, u64 dentry)
 	return len - 1 < MAX_NAME && !may(c, BYTE(name), BYTE(name + len - 1));
 }
 
-/* descend follows the i-th name from the root; false when no rule can match any deeper. */
+/* match_next follows the i-th name from the root; false when no rule can match any deeper. */
 static __always_inline bool match_next(struct walk *c, struct match *m, u32 i, bool hot)
 {
 	u32 n = c->n, len;
@@ -296,7 +296,7 @@ static long match_next_cold(u32 i, void *ctx)
 	return !match_next(d->c, d->m, i, false);
 }
 
-/* decider is what decided in a table, given its number plus one. */
+/* decider is the hit that decided in a table; table is the table's number plus one. */
 static __always_inline u32 decider(struct match *m, u32 table)
 {
 	return table ? m->decided[(table - 1) & (MAX_TABLES - 1)] : NO_HIT;

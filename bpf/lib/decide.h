@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides about a path: the question, what it is asked of, and the answer. */
+/* Decides about a path: sets the target, follows it and compares the result with the need. */
 #ifndef TOOLGUARD_DECIDE_H
 #define TOOLGUARD_DECIDE_H
 
 #include "label.h"
 
 enum why {
-	WHY_RULE = 1,	/* need isn't given */
-	WHY_GAIN,	/* a rename or link would give something */
-	WHY_DEVICE,	/* devices are never made */
-	WHY_UNRESOLVED, /* status says how */
-	WHY_ENDED,	/* the session isn't there any more */
+	WHY_RULE = 1,	/* the rules don't grant need */
+	WHY_GAIN,	/* a rename or link would add a capability */
+	WHY_DEVICE,	/* no session creates devices */
+	WHY_UNRESOLVED, /* status has the cause */
+	WHY_ENDED,	/* the session has ended */
 	WHY_ALWAYS,	/* denied to every session */
 	WHY_ARGS,
 	WHY_COMMAND,
-	WHY_OUTSIDE,	/* it's about a task, a socket, a pipe or memory of another than the session */
-	WHY_NET,	/* the policy grants nothing that takes such a socket */
+	WHY_OUTSIDE,	/* the task, socket, pipe or memory belongs to a process outside the session */
+	WHY_NET,	/* the policy grants nothing that needs such a socket */
 	WHY_FILES,	/* the session has as many files that send signals as one may have */
 };
 
@@ -26,7 +26,7 @@ enum why {
 #define EXDEV 18
 #define ECONNREFUSED 111
 
-/* verdict is 0 when what was followed gives need, or the reason why not. */
+/* verdict is 0 when the path that was followed has need, or the reason why not. */
 static __always_inline u32 verdict(struct match *m, u32 need)
 {
 	if (m->status == WALK_OK)
@@ -37,12 +37,12 @@ static __always_inline u32 verdict(struct match *m, u32 need)
 }
 
 /*
- * The functions from here on are global for the verifier's sake: it looks at each once, for whatever it may be called
- * with, and not once for each call. That's why their pointers are checked, and why their results are no more than a yes
- * or no to a hook, whose answer must be a known number.
+ * The functions below are global, so that the verifier checks each one once, for any arguments, and not once for each call.
+ * So they check their pointers, and a hook uses their results only as a yes or no: its own return value must be a number that
+ * the verifier knows.
  */
 
-/* question begins one: what's followed is the session's policy, from nothing done yet. */
+/* question begins a decision: it sets the session's policy in force and resets the work count. */
 static __always_inline void question(struct label *l, struct session *s)
 {
 	l->walk.image = s->image;
@@ -51,7 +51,7 @@ static __always_inline void question(struct label *l, struct session *s)
 	l->walk.work = 0;
 }
 
-/* decide follows target[which] for need into match[which], and says whether need is given: 0, or the reason why not. */
+/* decide follows target[which] for need into match[which]. It returns 0 when need is granted, or the reason why not. */
 __noinline u32 decide(struct label *l, u32 which, u32 need)
 {
 	if (!l)
@@ -67,7 +67,7 @@ __noinline u32 decide(struct label *l, u32 which, u32 need)
 	return verdict(m, need);
 }
 
-/* is_allowed is decide for target[0] and a yes or no, quickly. A no may be wrong: decide knows. */
+/* is_allowed is a faster decide for target[0]. A yes is final. A no may be wrong, so that decide must follow it. */
 __noinline bool is_allowed(struct label *l, u32 need)
 {
 	if (!l)
@@ -81,7 +81,7 @@ __noinline bool is_allowed(struct label *l, u32 need)
 	return !verdict(&l->match[0], need);
 }
 
-/* set_target says what path the next question is about. */
+/* set_target sets the path that the next decision is about. */
 static __always_inline void set_target(struct label *l, u32 which, struct vfsmount *mnt, struct dentry *dentry)
 {
 	l->target[which].mnt = (u64)mnt;

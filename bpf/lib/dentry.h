@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way up: from a dentry to the root of the tree that its mount is in, across mounts and never relative to the task's own root.
+ * The walk up: from a dentry to the root of the tree that its mount is in, across mounts, never relative to the task's own root.
  *
- * The names and parents are those of one moment: every dentry's d_seq is taken on the way up and looked at again after
- * the way down, and d_seq changes when a dentry is renamed or moved (__d_move, fs/dcache.c).
+ * The names and parents are a consistent snapshot: each dentry's d_seq is read on the walk up and compared after the walk
+ * down, and d_seq changes when a dentry is renamed or moved (__d_move, fs/dcache.c).
  */
 #ifndef TOOLGUARD_DENTRY_H
 #define TOOLGUARD_DENTRY_H
@@ -31,7 +31,7 @@ static __always_inline bool walk_step(struct walk *c)
 			return false;
 		}
 		u64 sb = (u64)LOAD(struct mount, mount, mnt.mnt_sb);
-		/* Not where something beneath /proc is mounted: what lies in that is no process's folder. */
+		/* Not in a bind mount of a folder beneath /proc, which has no process folders. */
 		if (LOAD(struct super_block, sb, s_magic) == PROC_SUPER_MAGIC && (u64)LOAD(struct super_block, sb, s_root) == dentry)
 			c->proc = n;
 		c->dentry = (u64)LOAD(struct mount, mount, mnt_mountpoint);
@@ -63,8 +63,8 @@ static __always_inline void walk_from(struct walk *c, struct target *t)
 	c->status = WALK_DEEP;
 }
 
-/* walk_up goes up to the root of the tree that the mount is in. A plain loop is quicker than bpf_loop, whose calls cost as
- * much as a step does; as a function of its own the verifier doesn't follow what comes after from each of its ends. */
+/* walk_up walks to the root of the tree that the mount is in. A plain loop is faster than bpf_loop, whose calls cost as much
+ * as a step. As it is a separate global function, the verifier doesn't follow the code after it once for each exit. */
 __noinline int walk_up(struct walk *c, struct target *t)
 {
 	if (!c || !t)
@@ -81,7 +81,7 @@ static long walk_up_step(u32 i, void *ctx)
 	return !walk_step(*(struct walk **)ctx);
 }
 
-/* walk_up_loop is walk_up where it may take a little longer: the verifier has less to look at. */
+/* walk_up_loop is walk_up with bpf_loop: a little slower, and cheaper for the verifier. */
 __noinline int walk_up_loop(struct walk *c, struct target *t)
 {
 	if (!c || !t)
@@ -91,7 +91,7 @@ __noinline int walk_up_loop(struct walk *c, struct target *t)
 	return 0;
 }
 
-/* changed says whether a dentry isn't where it was on the way up any more. */
+/* changed reports whether a dentry has been moved since the walk up. */
 static __always_inline bool changed(struct walk *c, u32 i)
 {
 	i &= MAX_DEPTH - 1;
@@ -122,9 +122,9 @@ static __always_inline void changed_hot(struct walk *c)
 }
 
 /*
- * where says in what tree a walk up ended. The kernel's own mounts belong to no namespace and say so with an error
- * (MNT_NS_INTERNAL, fs/mount.h): what lies there has no path. Any other tree than the session's is one that the policy
- * doesn't speak of: a detached mount, another container's.
+ * where returns the status for the tree in which a walk up ended. The kernel's internal mounts belong to no namespace and have
+ * an error pointer in its place (MNT_NS_INTERNAL, fs/mount.h): a file there has no path. The policy has no rules for a tree
+ * other than the session's, such as a detached mount or another container's.
  */
 static __always_inline u32 where(struct walk *c, u32 status)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rule says of a file that has several hard links holds under all of them (policy.Link). They are found among the
- * edges, by the inode's number; no node has one as high.
+ * A rule about a file that has several hard links applies under every one of its names (policy.Link). Hard links are entries
+ * among the edges, found by inode number. No node has a number as high as theirs.
  */
 #ifndef TOOLGUARD_HARDLINK_H
 #define TOOLGUARD_HARDLINK_H
 
 #include "automaton.h"
 
-/* file_hash spreads the numbers of files, which may be any distance apart. */
+/* file_hash spreads inode numbers, which may be any distance apart. */
 static __always_inline u32 file_hash(struct walk *c, u64 number)
 {
 	return hash_end(hash_word(hash_word(c->header[H_SEED], number), 0));
@@ -20,7 +20,7 @@ struct hardlink_rules {
 	u32 need, record, dev;
 };
 
-/* hardlink_step takes away what the i-th rule does. As in layer_step, layer and hit say who was the first to withhold some of need. */
+/* hardlink_step removes what the i-th rule denies. As in layer_step, layer and hit name the first that denied some of need. */
 static long hardlink_step(u32 i, void *ctx)
 {
 	struct hardlink_rules *o = ctx;
@@ -42,7 +42,7 @@ static long hardlink_step(u32 i, void *ctx)
 	return 0;
 }
 
-/* apply_hardlinks takes away what the rules about a file do. */
+/* apply_hardlinks removes what the rules about a file deny under any of its names. */
 __noinline int apply_hardlinks(struct walk *c, struct match *m, u64 dentry, u32 need)
 {
 	if (!c || !m)

@@ -32,8 +32,8 @@ struct line {
 /* Line 0. */
 enum header {
 	H_MAGIC,
-	H_SEED,	     /* of the names' hashes, times 256; plus the words of a set of pattern bits in use, and these */
-	H_NAMES,     /* buckets of the names that patterns say as they are: first line */
+	H_SEED,	     /* seed of the names' hashes, times 256, plus the number of words of a set of pattern bits, and SEED_ flags */
+	H_NAMES,     /* buckets of the literal names in patterns: first line */
 	H_NAMES_MASK,
 	H_EDGES,     /* buckets of edges: first line */
 	H_EDGES_MASK,
@@ -41,23 +41,23 @@ enum header {
 	H_HITS,	     /* hits of nodes, sixteen a line */
 	H_BIT_HITS,  /* hits of final pattern bits, sixteen a line */
 	H_FINALS,    /* the set of final pattern bits */
-	H_FILTER,    /* of the names that patterns know */
+	H_FILTER,    /* of the names in patterns */
 	H_PREFIX,    /* the root of the prefixes' trie, and of the suffixes' */
 	H_SUFFIX,
 	H_LAYERS,    /* layers, four a line */
 	H_NLAYERS,
 	H_GENERATION,
 };
-#define SEED_LINKS (1U << 31) /* rules hold to files with several hard links */
-#define SEED_EXECS (1U << 30) /* what is executed is reported */
+#define SEED_LINKS (1U << 31) /* some rules are about files with several hard links */
+#define SEED_EXECS (1U << 30) /* executed programs are reported */
 #define IMAGE_MAGIC 0x74673036 /* changes with the format */
 
 /* A bucket holds four entries; one with c == 0 is empty. A name is {hash, length, line of its text, set}, an edge is
- * {node, hash of the name, node, what the name is}, an affix's edge {node, byte, node, set}. */
+ * {node, hash of the name, node, length and text of the name}, an affix's edge {node, byte, node, set}. */
 struct entry {
 	u32 a, b, c, d;
 };
-#define EDGE_SAYS(d) ((d) & 1) /* there is something to be done at the node */
+#define EDGE_SAYS(d) ((d) & 1) /* the node has hits, patterns or aliases */
 #define EDGE_LEN(d) ((d) >> 1 & 0x3fff)
 #define EDGE_TEXT(d) ((d) >> 15) /* a line */
 
@@ -71,12 +71,12 @@ struct node {
 	u32 hits, nhits, starts, flags;
 };
 #define NODE_HITS(nhits) ((nhits) & 0xff)
-#define NODE_NAMES(nhits) ((nhits) >> 8) /* the line of the list of aliases from here on; 0: as above */
-#define NODE_COMMAND(flags) ((flags) >> 8) /* the line of what is said about executing it; 0: nothing */
-#define NODE_BENEATH 1 /* a literal rule, the BASE of a pattern, or what has another name, lies strictly beneath */
+#define NODE_NAMES(nhits) ((nhits) >> 8) /* the line of the list of aliases from this node on; 0: the parent's */
+#define NODE_COMMAND(flags) ((flags) >> 8) /* the line of the program's record; 0: none */
+#define NODE_BENEATH 1 /* strictly beneath are a literal rule, the BASE of a pattern, or a path with an alias */
 
-/* A hit: the rule's number, what it gives, the table it's in, and what it says of aliases: nothing, or nothing that the
- * path's own name doesn't. */
+/* A hit: the rule's number, its capabilities, its table, and for aliases whether it doesn't apply (HIT_GRANTS) or adds nothing to the
+ * decision about the path itself (HIT_KNOWN). */
 #define HIT_RULE(h) ((h) & 0x3ffff)
 #define HIT_CAPS(h) (((h) >> 18) & CAP_ALL)
 #define HIT_UNPROTECT(h) (((h) >> 23) & 1)
@@ -87,15 +87,15 @@ struct node {
 #define NO_HIT 0xffffffffU
 
 /*
- * A list of aliases: how many, then the line of each. A name begins with {components of what has it, node, whether a
- * pattern has started}: where a walk to it ends. The next lines are the patterns' bits that may start there and that are
- * set, the bits of the patterns that may start at both names, and the hits that have decided, two lines.
+ * A list of aliases: their number, then the line of each. An alias begins with {components of the path that has it, node, whether
+ * a pattern has started}, the state of a walk to it. The next lines are the bits of patterns that may start there, the bits that
+ * are set, the bits of patterns that may start at both paths, and the hits that have decided, two lines.
  */
 #define MAX_ALIASES 1024 /* policy.maxAliases */
 enum name_lines { NAME_HEAD, NAME_STARTS, NAME_STATE, NAME_COMMON, NAME_DECIDED };
 
-/* A file with several hard links that rules name is an edge of this and its inode's number. It leads to the number of such rules, and
- * from the next line to {the file system's device or 0, layer, hit, 0} for each, four a line. */
+/* A file with several hard links that rules name is an edge of LINKED and its inode number. It leads to a line with the number of
+ * these rules. The next lines have {the file system's device or 0, layer, hit, 0} for each rule, four a line. */
 #define LINKED (1U << 31)
 #define MAX_LINKED 64
 
@@ -103,19 +103,19 @@ enum name_lines { NAME_HEAD, NAME_STARTS, NAME_STATE, NAME_COMMON, NAME_DECIDED 
 #define TAKING_SECRETS(t) ((t) >> 8)
 
 struct layer {
-	u32 fs, taking; /* tables, plus one; 0: none. What takes away is protect, and secrets times 256 */
+	u32 fs, taking; /* numbers of tables plus one; 0: none. taking is protect's, plus secrets' times 256 */
 	u32 action;
 	u32 commands; /* default action */
 };
 
 /*
- * A program's record: a line with the number of rules, then rules {layer, hit, list of arguments or 0, 0}, four a line. Of a layer's the
- * first decides that has no list, or that the program answers to.
- * A list: the number of alternatives, the line of the names, then a line number for each, sixteen words a line. MAX_ARGS bytes is
- * the longest alternative; more alternatives than MAX_ALTERNATIVES there are not. Names: a line with how many, then {bytes, line}
- * for each: what the program may be called, with the NUL that ends it.
+ * A program's record: a line with the number of rules, then rules {layer, hit, list of arguments or 0, 0}, four a line. Of a layer's
+ * rules, the first one decides that has no list, or whose list includes the program's name.
+ * A list: the number of alternatives, the line of the names, then a line number for each alternative, sixteen words a line. An
+ * alternative has at most MAX_ARGS bytes, a list at most MAX_ALTERNATIVES. Names: a line with their number, then {bytes, line} for
+ * each permitted argv[0], with its NUL.
  */
-#define MAX_EXEC 16 /* a power of two: levels of one execve (5, fs/exec.c) times layers that speak of arguments */
+#define MAX_EXEC 16 /* a power of two: levels of one execve (5, fs/exec.c) times layers with rules about arguments */
 #define MAX_ARGS 4096
 #define MAX_ALTERNATIVES 1024
 #define MAX_CALLED 7

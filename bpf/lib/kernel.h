@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the programs read the kernel's memory: fields at plain addresses, names' bytes, and the order of both.
+ * Reads the kernel's memory: fields at plain addresses, the bytes of names, and the order of both.
  */
 #ifndef TOOLGUARD_KERNEL_H
 #define TOOLGUARD_KERNEL_H
@@ -12,9 +12,9 @@
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 
 /*
- * LOAD reads a field of a kernel struct at a plain address. Where the kernel can tell the verifier what lies there
- * (bpf_rdonly_cast, Linux 6.2) that is one load; before, it's a call. An address that can't be read gives 0 in both, and
- * nothing here is right with a 0. A name's bytes can always be read: the program is in an RCU section, until whose end none is freed.
+ * LOAD reads a field of a kernel struct at a plain address. With bpf_rdonly_cast (Linux 6.2) it's one load; before, it's a
+ * call. Both return 0 for an unreadable address, and no caller allows anything on a 0. The bytes of a name are always readable:
+ * the program runs in an RCU read-side section, and names are freed after it.
  */
 #ifndef bpf_ksym_exists
 #define bpf_ksym_exists(sym) (!!(sym))
@@ -33,7 +33,7 @@ extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 		v_;                                                                                         \
 	})
 
-/* The registers of a system call, as each architecture has them, by which an object for both knows where it is. */
+/* The registers of a system call on each architecture. The object is for both and detects the one it runs on. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct pt_regs___amd64 {
 	unsigned long si, dx, orig_ax;
@@ -46,9 +46,9 @@ struct pt_regs___arm64 {
 #define ON_AMD64 bpf_core_field_exists(struct pt_regs___amd64, orig_ax)
 
 /*
- * What is read of a dentry is read between two looks at its d_seq. amd64 loads in that order, arm64 needn't: there an address that
- * depends on the first look's value is loaded from after it, and an exchange, which the kernel has both acquire and release,
- * is a barrier for all before and after it. amd64's verifier leaves both out.
+ * The fields of a dentry are read between two reads of its d_seq. amd64 loads in program order. arm64 may not: an address that
+ * depends on the first read orders the loads after it, and an exchange, which acquires and releases, is a full barrier. On
+ * amd64 the verifier removes both.
  */
 static __always_inline u64 after(u64 look, u64 address)
 {
@@ -58,14 +58,14 @@ static __always_inline u64 after(u64 look, u64 address)
 	return address + look;
 }
 
-/* bounded masks an index where the verifier sees it: the compiler would leave out a mask that it knows to change nothing. */
+/* bounded masks an index for the verifier. The compiler would remove a plain mask, as it knows that it changes nothing. */
 #define bounded(i, mask)                     \
 	do {                                 \
 		asm volatile("" : "+r"(i)); \
 		(i) &= (mask);               \
 	} while (0)
 
-/* words_of is a struct of the kernel's that is nothing but words: what a name is loaded as. */
+/* words_of is a kernel struct of words only, as which a name is loaded. */
 #define NAME_WORDS 8
 struct pt_regs {
 	unsigned long r[NAME_WORDS];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is confined, and by what. A task is confined when it has a label; the label is given to the thread that starts a
- * session (pending), is inherited at fork (task.c) and is never taken away. Nothing else counts: no cgroup, no
- * namespace, no name of a program.
+ * Labels: which tasks are confined, and by which session. A task is confined when it has a label. The thread that starts a
+ * session gets one (pending), a fork inherits it (task.c), and it's never removed. No cgroup, no namespace and no program
+ * name matters.
  */
 #ifndef TOOLGUARD_LABEL_H
 #define TOOLGUARD_LABEL_H
@@ -12,38 +12,38 @@
 
 enum {
 	STARTS = 1,
-	STARTS_WITHIN = 2, /* a session within another: the thread is a confined process's, which needn't be toolguard */
+	STARTS_WITHIN = 2, /* a nested session: the thread belongs to a confined process, which may be any program */
 };
 
-/* label is a task's. What the matcher works with lies here too (walk.h says why). */
+/* label is the state of a confined task. It includes the matcher's memory (walk.h has the reason). */
 struct label {
-	u64 id; /* of its session; the slot may have been given to another one since */
+	u64 id; /* of its session; another session may use the slot since */
 	u32 slot;
-	u32 session_thread; /* STARTS or STARTS_WITHIN: the thread of toolguard's that starts the session and shares toolguard's memory */
+	u32 session_thread; /* STARTS or STARTS_WITHIN: toolguard's thread that starts the session and shares toolguard's memory */
 	struct {
 		u32 record, argc, layer, first;
-	} exec[MAX_EXEC]; /* of this execve: what its arguments are held against (exec_args.c) */
+	} exec[MAX_EXEC]; /* of this execve: the lists that its arguments are compared with (exec_args.c) */
 	u64 file, file_end; /* the name by which a program is executed, in the kernel's memory; 0: it has none */
 	struct {
 		u32 found, denied;
 	} listing;
 	u32 nexec;
-	u32 generation; /* of the policy whose lists exec's are */
+	u32 generation; /* of the policy whose lists are in exec */
 	u64 traces;	/* TRACED or UPWARD (task.c) */
 	struct {
 		u64 start, at, vector; /* vector: the caller's argv; 0: the arguments follow each other */
-		u64 called, named;     /* where the program's name for itself begins and ends */
+		u64 called, named;     /* argv[0]: beginning and end */
 		u32 argc, count, skip;
 		u32 record, layer, first;
 		u32 list, names, want, length;
 		u32 same, accepted, denied, broken, misfiled;
-		u32 kernel; /* what is compared lies in the kernel's memory */
+		u32 kernel; /* the string to compare is in the kernel's memory */
 		u32 gathered; /* bytes of text; 0: the arguments are the new process's */
 		char text[1024];
 	} args;
 	u64 asked;  /* the name that a program is executed by, in the kernel's memory */
 	u64 writes; /* the mount that the task last asked to write to (file.c) */
-	u64 looking; /* where the call keeps the path that it looks up (file.c) */
+	u64 looking; /* where the call stores the path that it looks up (file.c) */
 	struct target looked_up; /* by kern_path, last (unix.c) */
 	struct target target[2];
 	struct match match[2];
@@ -58,10 +58,10 @@ struct {
 } labels SEC(".maps");
 
 /* pending names the threads that are about to start a session: process in the upper half of the key, thread in the lower.
- * starting, 0 when there are none, spares every other task the look-up. */
+ * starting is their number: at 0, every other task skips the lookup. */
 struct start {
 	u64 id;
-	u64 from; /* the session that the thread is in until then, whose policy the new one's has in it; 0: none */
+	u64 from; /* the session that the thread is in until then; the new session's policy includes its policy; 0: none */
 	u32 slot;
 	u32 pad;
 };
@@ -80,7 +80,7 @@ static __always_inline struct session *session_of(struct label *l)
 	return session_at(l->slot, l->id);
 }
 
-/* count changes how many tasks a session has, and how many of them live. */
+/* count changes a session's number of tasks, and its number of living ones. */
 static __always_inline void count(u32 slot, u64 id, s32 tasks, s32 living)
 {
 	struct session *s = session_at(slot, id);
@@ -91,7 +91,7 @@ static __always_inline void count(u32 slot, u64 id, s32 tasks, s32 living)
 	__sync_fetch_and_add(&s->living, living);
 }
 
-/* member is a task's entry among those of all sessions; NULL: it's in none. */
+/* member is a task's entry in members; NULL: the task is in no session. */
 static __always_inline struct member *member(struct task_struct *task)
 {
 	u64 key = (u64)task;
@@ -103,16 +103,16 @@ static __always_inline struct member *member(struct task_struct *task)
 #define EXITING 4 /* in flags: PF_EXITING, which do_exit sets before its tracepoint */
 #define NO_NEW_PRIVS 1 /* in atomic_flags: 1 << PFA_NO_NEW_PRIVS */
 
-/* adopt labels a thread that is about to start a session, and can't get any privileges more: no policy of a user's is to hold what
- * has more than the user. A thread that should be labelled and can't be, or is in another session than whoever asked for it
- * believed, keeps its place in pending: whoever waits for the label finds none, and starts nothing. So does one whose session is
- * over: by now it may be somebody else's, with the same numbers. */
+/* adopt labels a thread that is about to start a session. The thread must have no_new_privs, since a user's policy must not
+ * confine a process with more privileges than the user. The entry in pending stays where the thread can't be labelled, is in
+ * another session than the client stated, or its session has ended (the thread may be another one with the same numbers). The
+ * client waits for the label, finds none and starts nothing. */
 static __noinline struct label *adopt(struct label *l)
 {
 	u64 key = bpf_get_current_pid_tgid();
 	struct start *start = bpf_map_lookup_elem(&pending, &key);
 
-	if (bpf_get_current_task_btf()->flags & EXITING) /* it has been counted out */
+	if (bpf_get_current_task_btf()->flags & EXITING) /* already counted as ended */
 		return l;
 	if (!start || (!l && member(bpf_get_current_task_btf())) || start->from != (l ? l->id : 0) || !session_at(start->slot, start->id) ||
 	    !(bpf_get_current_task_btf()->atomic_flags & NO_NEW_PRIVS))
@@ -141,8 +141,8 @@ static __noinline struct label *adopt(struct label *l)
 	return l;
 }
 
-/* labelled is the current task's label, NULL where it has none. Most tasks have no storage of any program's, which is seen without
- * asking the kernel for it: everybody's calls come by here. */
+/* labelled is the current task's label, or NULL. Every task's calls come here, and most tasks have no storage of any program:
+ * that is checked without a helper call. */
 static __always_inline struct label *labelled(void)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
@@ -150,7 +150,7 @@ static __always_inline struct label *labelled(void)
 	return t->bpf_storage ? bpf_task_storage_get(&labels, t, NULL, 0) : NULL;
 }
 
-/* confined is the current task's label, NULL for a task that isn't confined. Who is to start a session gets it here. */
+/* confined is the current task's label, NULL for an unconfined task. A thread that starts a session is labelled here. */
 static __always_inline struct label *confined(void)
 {
 	struct label *l = labelled();
@@ -158,9 +158,9 @@ static __always_inline struct label *confined(void)
 	return starting ? adopt(l) : l;
 }
 
-/* unlabelled says whether the current task is a session's though it has just got no label, and counts what is denied for it: nothing can be
- * decided. Before Linux 6.2 the kernel hands out no label while another task that it has preempted on this CPU is being handed one
- * (bpf_task_storage_trylock), as it may be with preempt=full. */
+/* unlabelled reports whether the current task belongs to a session though its label couldn't be read, and counts the denial:
+ * without the label there is no decision. Before Linux 6.2 the kernel returns no storage while a preempted task on the same CPU
+ * is inside the lookup (bpf_task_storage_trylock), which happens with preempt=full. */
 __noinline bool unlabelled(void)
 {
 	struct member *m = member(bpf_get_current_task_btf());
@@ -175,7 +175,7 @@ __noinline bool unlabelled(void)
 	return true;
 }
 
-/* unconfined is a hook's answer for a task without a label: 0, or the error where it should have one. */
+/* unconfined is a hook's return value for a task without a label: 0, or the error if the task belongs to a session. */
 static __always_inline int unconfined(int error)
 {
 	return bpf_get_current_task_btf()->bpf_storage && unlabelled() ? error : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an image says of a name: lines, buckets, edges, and the names themselves. */
+/* Looks names up in an image: lines, buckets, edges and the text of the names. */
 #ifndef TOOLGUARD_LOOKUP_H
 #define TOOLGUARD_LOOKUP_H
 
@@ -21,8 +21,8 @@ static __always_inline struct line *line_of(u32 image, u32 at)
 	return bpf_map_lookup_elem(&images, &i);
 }
 
-/* find looks an entry up in the buckets that begin at line first, and leaves it in found. The image keeps every entry within
- * MAX_PROBES of its place, and no bucket before it that isn't full. */
+/* find looks an entry up in the buckets that begin at line first, and stores it in found. Every entry of an image is within
+ * MAX_PROBES buckets of its hash, and every bucket before it is full. */
 static __always_inline bool find(struct walk *c, u32 table, u32 hash, u32 a, u32 b)
 {
 	u32 first = c->header[table & 15], mask = c->header[(table + 1) & 15];
@@ -43,13 +43,13 @@ static __always_inline bool find(struct walk *c, u32 table, u32 hash, u32 a, u32
 	return false;
 }
 
-/* edge_hash spreads numbers that follow each other on both sides; what it still spreads badly another seed may spread well. */
+/* edge_hash spreads consecutive numbers on both sides. Where it spreads badly, the image uses another seed. */
 static __always_inline u32 edge_hash(struct walk *c, u32 from, u32 label)
 {
 	return hash_end(from * (0x9E3779B97F4A7C15ULL ^ (u64)c->header[H_SEED] << 50) + label * 0x6A09E667F3BCC909ULL);
 }
 
-/* read_name takes a dentry's name, padded with zeros to whole words, and its hash. 0: it can't be had. */
+/* read_name reads a dentry's name, padded with zeros to whole words, and computes its hash. It returns the length; 0: unreadable. */
 static __always_inline u32 read_name(struct walk *c, u64 dentry)
 {
 	u32 len = LOAD(struct dentry, dentry, d_name.len);
@@ -87,7 +87,7 @@ static __always_inline u32 read_name(struct walk *c, u64 dentry)
 	return len;
 }
 
-/* same_name compares the name read with one of the image's. */
+/* same_name compares the name read with a name in the image. */
 static __always_inline bool same_name(struct walk *c, u32 text, u32 len)
 {
 	for (u32 l = 0; l < 4; l++) {
@@ -106,7 +106,7 @@ static __always_inline bool same_name(struct walk *c, u32 text, u32 len)
 	return true;
 }
 
-/* The pieces of a step, for the verifier to look at each once: see match. */
+/* The parts of a step as global functions, which the verifier checks once each: see match. */
 __noinline u32 read_name_cold(struct walk *c, u64 dentry)
 {
 	return c ? read_name(c, dentry) : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides what a session may do with a file: walks from the dentry to the root of the machine's tree, then follows the
- * names down through the image. It decides as policy.Compiled.CheckFS does, on the same automaton; nothing is cut off: a path
- * that can't be followed to its end is one that nothing is allowed on.
+ * Decides what a session may do with a file: walks from the dentry up to the root of the machine's tree, then follows the names
+ * down through the image. It decides as policy.Compiled.CheckFS does, on the same automaton. Nothing is truncated: on a path that
+ * can't be followed to its end, nothing is allowed.
  */
 #ifndef TOOLGUARD_MATCH_H
 #define TOOLGUARD_MATCH_H
@@ -10,15 +10,16 @@
 #include "alias.h"
 #include "hardlink.h"
 
-/* Besides what a layer gives: the rule lifts protect, protect doesn't cover; the same of secrets. policy's lifted, uncovered and brings. */
+/* In addition to a layer's capabilities: its rule lifts protect, protect has no rule for the path; the same for secrets. In package
+ * policy: lifted, uncovered and brings. */
 #define CAP_LIFTED 128
 #define CAP_UNCOVERED 64
 #define CAP_LIFTED_SECRETS 512
 #define CAP_UNCOVERED_SECRETS 256
 #define CAP_BRINGS (CAP_CREATE | CAP_LIFTED | CAP_UNCOVERED)
 
-/* layer_step takes away what the i-th layer doesn't give, by which rules decided; false when there is no further. Where that's some of
- * need, layer and hit say who was the first to. */
+/* layer_step removes the capabilities that the i-th layer doesn't grant; false after the last layer. layer and hit name the first
+ * that denied some of need. */
 static __always_inline bool layer_step(struct walk *c, struct match *m, u32 need, u32 i)
 {
 	if (i >= c->header[H_NLAYERS] || i >= MAX_LAYERS)
@@ -68,7 +69,7 @@ static long layer_cold(u32 i, void *ctx)
 	return !layer_step(d->c, d->m, d->need, i);
 }
 
-/* layers leaves in caps what all layers together give. */
+/* layers sets caps to the capabilities that all layers grant. */
 static __always_inline void layers(struct matching *d, bool hot)
 {
 	d->m->caps = CAP_ALL;
@@ -81,15 +82,15 @@ static __always_inline void layers(struct matching *d, bool hot)
 			break;
 }
 
-/* have is what there is on what was followed. */
+/* have returns the capabilities on the path that was followed. */
 static __always_inline u32 have(struct match *m)
 {
 	return m->caps & m->linked;
 }
 
 /*
- * match follows a path. need says what it's for: only which layer is named depends on it. Hot, it's as quick as it can be,
- * for the hook that every open goes through; otherwise the verifier has a tenth to look at, in every program of many.
+ * match follows a path. need selects only which layer the event names. Hot is the fastest variant, for the hook of every open.
+ * The other one costs the verifier a tenth, in each of many programs.
  */
 static __always_inline void match(struct walk *c, struct match *m, struct target *t, u32 need, bool hot)
 {

@@ -6,13 +6,13 @@
 #include "dentry.h"
 
 /*
- * members has every task of every session by its address, for what can't ask for its label: whose folder in /proc it is, since the
- * kernel hands labels out for tasks that it vouches for only; and which session a task leaves as it's freed, since that may be
- * done in an interrupt, and before Linux 6.2 there is no label where what was interrupted was being handed one itself
+ * members has every task of every session by its address, for two programs that can't read the label: the one that finds the
+ * process of a folder in /proc, since the kernel returns storage for trusted task pointers only; and the one that counts a task
+ * as it's freed, possibly in an interrupt: before Linux 6.2 there is no label if the interrupted code was inside the lookup
  * (bpf_task_storage_trylock, kernel/bpf/bpf_task_storage.c).
  */
 struct member {
-	u64 session; /* 0: none any more */
+	u64 session; /* 0: left */
 	u32 slot;
 	u16 session_thread; /* as in its label */
 	u16 exited;
@@ -26,8 +26,8 @@ struct {
 	__type(value, struct member);
 } members SEC(".maps");
 
-/* is_own says whether what lies in /proc itself is the folder of one of the session's processes. A policy calls each of them
- * "self", and so does what it allows there. */
+/* is_own reports whether an entry of /proc is the folder of one of the session's processes. Policies and events call each of
+ * them "self". */
 __noinline bool is_own(struct walk *c, u64 dentry)
 {
 	if (!c)

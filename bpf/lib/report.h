@@ -42,7 +42,7 @@ enum op {
 	OP_OPTION, /* of a socket */
 };
 
-/* detail says more, for some operations: the signal, ptrace's mode, ioctl's command, what moves (directory.c), and these. */
+/* The values of an event's detail, by operation: the signal, ptrace's mode, ioctl's command, MOVE_ (directory.c), and these. */
 enum {
 	MOUNT_MOUNT = 1,
 	MOUNT_MOVE,
@@ -53,14 +53,14 @@ enum {
 };
 
 enum {
-	CREATE_UNKNOWN = 1, /* whether there is something of that name wasn't known yet */
+	CREATE_UNKNOWN = 1, /* the kernel hadn't looked the name up yet */
 };
 
 enum {
 	KERNEL_BPF = 1,
 	KERNEL_PERF,
-	KERNEL_MODULE, /* asked for by what was done */
-	KERNEL_CODE,   /* a module, another kernel, handed over */
+	KERNEL_MODULE, /* the kernel asked for it on the task's behalf */
+	KERNEL_CODE,   /* a module or another kernel, passed by the task */
 	KERNEL_IO_URING,
 };
 
@@ -76,7 +76,7 @@ enum {
 #define SOCKET_DETAIL(family, type, protocol) ((family) & 0xff | ((type) & 0xff) << 8 | (protocol) << 16)
 
 struct event {
-	u64 time; /* since boot, suspended or not */
+	u64 time; /* since boot, including suspension */
 	u64 session;
 	u64 sequence;
 	u64 start; /* of the process, since boot */
@@ -90,20 +90,20 @@ struct event {
 	u32 hit, layer;	  /* what decided, of what was denied */
 	s32 error;
 	u32 first, second; /* length of the paths, which follow each other in paths */
-	u32 parent, parent_uid; /* of the process; as it was then, for it may be gone when this is read */
+	u32 parent, parent_uid; /* of the process at that time: it may have ended when the event is read */
 	char comm[16], parent_comm[16];
 };
 
-/* What paths take together at most: what is longer is cut off, in its event only. */
+/* The capacity of an event's paths together. Longer ones are truncated, in the event only. */
 #define MAX_PATHS (2 * (4096 + 256))
 
-/* What is reported of a program besides its path: the name that it was executed by, its arguments, and how many bytes they have. */
+/* An event of an executed program has its path, the name that it was executed by, and its arguments, limited in number and bytes. */
 #define MAX_ASKED 1024
 #define MAX_REPORTED_ARGS 64 /* internal/event reports no more, of both */
 #define MAX_REPORTED_LINE 4096
 
-/* draft is where an event is written before it goes into a ring, so that it takes no more space there than it needs. A CPU has
- * several, since a task that writes one may be preempted by another that does. */
+/* draft is the buffer in which an event is written before it's copied to a ring, so that it uses only its own size there. A CPU
+ * has several, since a task that writes one may be preempted by another that does. */
 struct draft {
 	struct event e;
 	char paths[MAX_PATHS + MAX_ASKED + MAX_REPORTED_LINE]; /* where a path ends there's space for a longest name */
@@ -119,7 +119,7 @@ struct {
 	__type(value, struct draft);
 } drafts SEC(".maps");
 
-/* A ring for each session whose events somebody reads: none can flood another's, and each has one reader. */
+/* One ring for each session whose events have a reader: no session can flood another's ring. */
 #define RING_SIZE (32 << 10)
 
 struct ring {
@@ -134,13 +134,13 @@ struct {
 	__array(values, struct ring);
 } rings SEC(".maps");
 
-/* denial is what was denied, to be reported. */
+/* denial is a denial to report. */
 struct denial {
 	u32 op, why, need, detail, other;
 	s32 error;
 	u32 need2;
-	u32 paths; /* how many of the label's targets it's about */
-	u32 args;  /* 1: the beginning of a process's arguments lies in the label, and comes where a second path would */
+	u32 paths; /* the number of the label's targets that it's about */
+	u32 args;  /* 1: the label has the beginning of the arguments, which is written in place of a second path */
 };
 
 struct writer {
@@ -173,7 +173,7 @@ static long write_step(u32 i, void *ctx)
 	return 0;
 }
 
-/* write_path adds a path to an event and returns where it ends. It's reported when that isn't the path any more that was decided about. */
+/* write_path adds a path to an event and returns its end. The status is WALK_MOVED if the path has changed since the decision. */
 static __always_inline u32 write_path(struct writer *w, struct target *t, struct match *m)
 {
 	struct walk *c = w->c;
@@ -191,7 +191,7 @@ static __always_inline u32 write_path(struct writer *w, struct target *t, struct
 	return c->at;
 }
 
-/* generation_of is that of a session's policy now: what is denied without following a path has followed none of it. */
+/* generation_of is the generation of a session's current policy, for denials without a path. */
 static __always_inline u32 generation_of(struct session *s)
 {
 	struct line *head = line_of(s->image, 0);
@@ -203,7 +203,7 @@ static __always_inline void fill(struct event *e, struct label *l, struct sessio
 {
 	struct task_struct *t = bpf_get_current_task_btf(), *parent = t->real_parent->group_leader;
 	u64 ids = bpf_get_current_pid_tgid();
-	/* what denied: of two paths the first that isn't given */
+	/* of two paths, the first that was denied */
 	struct match *m = &l->match[d->paths > 1 && !verdict(&l->match[0], d->need)];
 
 	e->time = bpf_ktime_get_boot_ns();
@@ -232,8 +232,8 @@ static __always_inline void fill(struct event *e, struct label *l, struct sessio
 	e->sequence = __sync_fetch_and_add(&s->sequence, 1) + 1;
 }
 
-/* take_draft takes one of a CPU's first n. */
-static __always_inline struct draft *take_draft(u32 n)
+/* acquire_draft acquires one of the CPU's first n drafts. */
+static __always_inline struct draft *acquire_draft(u32 n)
 {
 	for (u32 i = 0; i < n; i++) {
 		u32 key = i;
@@ -244,10 +244,10 @@ static __always_inline struct draft *take_draft(u32 n)
 	return NULL;
 }
 
-/* emit writes the event of a denial; false: it couldn't be. */
+/* emit writes the event of a denial; false if it failed. */
 static __always_inline bool emit(struct label *l, struct session *s, struct denial *d)
 {
-	struct writer w = { .c = &l->walk, .draft = take_draft(MAX_DRAFTS) };
+	struct writer w = { .c = &l->walk, .draft = acquire_draft(MAX_DRAFTS) };
 	u32 key = s->ring;
 	void *ring = bpf_map_lookup_elem(&rings, &key);
 	bool emitted = false;
@@ -270,8 +270,8 @@ static __always_inline bool emit(struct label *l, struct session *s, struct deni
 	return emitted;
 }
 
-/* within_rate says whether one more event of this second is reported. The window may begin twice on two CPUs at once: then a
- * few more are reported than rate; the count of those that aren't is exact. */
+/* within_rate reports whether the rate permits one more event in this second. The window may begin on two CPUs at once: then a few
+ * more events are reported than rate permits. The count of suppressed events is exact. */
 static __always_inline bool within_rate(struct window *w, u32 rate)
 {
 	u64 now = bpf_ktime_get_boot_ns() / 1000000000ULL;
@@ -283,7 +283,7 @@ static __always_inline bool within_rate(struct window *w, u32 rate)
 	return __sync_fetch_and_add(&w->count, 1) < rate;
 }
 
-/* deny counts a denial, and reports it. */
+/* deny counts and reports a denial. */
 __noinline int deny(struct label *l, struct denial *d)
 {
 	if (!l || !d)
@@ -300,7 +300,7 @@ __noinline int deny(struct label *l, struct denial *d)
 	return 0;
 }
 
-/* check is decide and deny for target[0]: 0, or the reason why not. */
+/* check decides about target[0] and reports a denial: 0, or the reason why not. */
 static __always_inline u32 check(struct label *l, u32 op, u32 need)
 {
 	struct denial d = { .op = op, .need = need, .error = EACCES, .paths = 1 };
@@ -311,7 +311,7 @@ static __always_inline u32 check(struct label *l, u32 op, u32 need)
 	return d.why;
 }
 
-/* allow asks for need on one path: 0, or -EACCES for the hook. */
+/* allow checks need on one path: 0, or -EACCES, for the hook. */
 static __always_inline int allow(struct label *l, u32 op, struct vfsmount *mnt, struct dentry *dentry, u32 need)
 {
 	set_target(l, 0, mnt, dentry);

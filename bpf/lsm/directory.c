@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names: made, taken away, moved and given again. A hook gets the folder and the entry's dentry, which is there for a name
- * that doesn't exist yet, too. The callers are system calls (fs/namei.c); what an overlay or a cache does to its own
- * layers comes by the hooks of inodes, or with a mount of its own (WALK_INTERNAL).
+ * Directory entries: created, deleted, renamed and linked. A hook gets the folder and the entry's dentry, which exists also for a
+ * new name. The callers are system calls (fs/namei.c). The changes that an overlay or a cache makes to its own layers call the
+ * hooks of inodes, or come with an internal mount (WALK_INTERNAL).
  *
- * What moves is decided as policy.CheckRename and CheckLink do: each name for itself, then whether anything is gained.
+ * Renames and links are decided as by policy.CheckRename and CheckLink: each name, then whether the file gains a capability.
  */
 
 #define S_IFMT 0170000
@@ -17,8 +17,8 @@
 #define RENAME_EXCHANGE 2
 #define RENAME_WHITEOUT 4
 
-/* A new name has no inode. The verifier of some kernels takes for granted that a dentry has one (6.4 to 6.15 at least) and leaves
- * out what asks, so it's read as an address. */
+/* A new name has no inode. The verifier of some kernels (6.4 to 6.15 at least) assumes that a dentry has one and removes the check
+ * for NULL, so d_inode is read as an address. */
 static __always_inline u64 inode_of(struct dentry *dentry)
 {
 	return (u64)LOAD(struct dentry, (u64)dentry, d_inode);
@@ -29,7 +29,7 @@ static __always_inline bool is_dir(struct dentry *dentry)
 	return (LOAD(struct inode, inode_of(dentry), i_mode) & S_IFMT) == S_IFDIR;
 }
 
-/* never_made denies what no session makes: error for the hook. */
+/* never_made denies creating a file of a kind that no session creates: error for the hook. */
 static __always_inline int never_made(struct label *l, u32 op, u32 why, int error, struct vfsmount *mnt, struct dentry *dentry)
 {
 	struct denial d = { .op = op, .why = why, .need = CAP_CREATE, .error = error, .paths = 1 };
@@ -40,18 +40,17 @@ static __always_inline int never_made(struct label *l, u32 op, u32 why, int erro
 	return -error;
 }
 
-/* unknown says whether the kernel hasn't looked a name up yet: open asks before that, and takes back what it was denied if there is
- * something (lookup_open, Linux 5.6 and later). A name that was found not to be there is in the hash table of names, on nearly
- * every file system (d_add, d_splice_alias). */
+/* unknown reports whether the kernel hasn't looked a name up yet. open calls the hook before the lookup and ignores a denial if the
+ * file exists (lookup_open, Linux 5.6 and later). On nearly every file system a name that was looked up and not found is in the
+ * hash table of dentries (d_add, d_splice_alias). */
 static __always_inline bool unknown(struct dentry *dentry)
 {
 	return !LOAD(struct dentry, (u64)dentry, d_hash.pprev);
 }
 
-/* security_path_mknod: may_o_create (open with O_CREAT), do_mknodat, unix_bind_bsd. Everything that isn't a folder, a symlink
- * or a hard link. What others execute with the session's user or group the filter of system calls keeps chmod from making so; here a file would
- * be made so. The first byte that is written to it takes the bits off again, unless somebody outside writes it who may keep them
- * (CAP_FSETID). */
+/* security_path_mknod: may_o_create (open with O_CREAT), do_mknodat, unix_bind_bsd, for everything but folders, symlinks and hard
+ * links. Setuid and setgid files: the seccomp filter denies chmod, this hook denies creating one. The first write clears the bits,
+ * except a write by a process outside the session with CAP_FSETID. */
 SEC("lsm/path_mknod")
 int BPF_PROG(toolguard_path_mknod, const struct path *dir, struct dentry *dentry, unsigned short mode, unsigned int dev)
 {
@@ -76,8 +75,8 @@ int BPF_PROG(toolguard_path_mknod, const struct path *dir, struct dentry *dentry
 	return d.why ? -EACCES : 0;
 }
 
-/* security_path_mkdir: do_mkdirat. The mode that is asked for doesn't make a folder setgid, the folder above it does (vfs_mkdir,
- * inode_init_owner); cp -r asks for that of what it copies. */
+/* security_path_mkdir: do_mkdirat. A folder becomes setgid by its parent folder, not by the requested mode (vfs_mkdir,
+ * inode_init_owner), and cp -r requests the mode of the folder that it copies: so setgid isn't denied here. */
 SEC("lsm/path_mkdir")
 int BPF_PROG(toolguard_path_mkdir, const struct path *dir, struct dentry *dentry)
 {
@@ -86,7 +85,7 @@ int BPF_PROG(toolguard_path_mkdir, const struct path *dir, struct dentry *dentry
 	return l ? allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE) : unconfined(-EACCES);
 }
 
-/* security_path_symlink: do_symlinkat. Where it points to is decided when it's followed. */
+/* security_path_symlink: do_symlinkat. Access to the target is decided when the link is followed. */
 SEC("lsm/path_symlink")
 int BPF_PROG(toolguard_path_symlink, const struct path *dir, struct dentry *dentry)
 {
@@ -113,8 +112,8 @@ int BPF_PROG(toolguard_path_rmdir, const struct path *dir, struct dentry *dentry
 	return l ? allow(l, OP_DELETE, dir->mnt, dentry, CAP_DELETE) : unconfined(-EACCES);
 }
 
-/* bound says whether rules hold to this very name: they know what it names, or what lies beneath, by another name as well, one
- * lies beneath it, or it's in the middle of what a pattern matches. */
+/* bound reports whether rules depend on this name: the path or one beneath it has an alias, a rule is beneath it, or a pattern has
+ * matched a part of the path. */
 static __always_inline bool bound(struct walk *c, struct match *m)
 {
 	struct line *finals = line_of(c->image, c->header[H_FINALS]);
@@ -130,16 +129,16 @@ static __always_inline bool bound(struct walk *c, struct match *m)
 	return false;
 }
 
-/* gains says whether what lies at target[from], both having been decided about, could do more at the other target. A folder takes
- * along what is beneath it and what could come to be there, so it moves only where the same patterns look at it, each layer
- * gives no more, and nothing that was denied before can have been prepared. */
+/* gains reports whether the file at target[from] would have more capabilities at the other target. Both have been decided about. A
+ * folder moves with everything that is or can be created beneath it. So it may move only where the same patterns apply, no layer
+ * grants more, and the session could not have prepared anything that is denied at the old path. */
 __noinline bool gains(struct label *l, u32 from, bool dir)
 {
 	if (!l)
 		return true;
 	struct match *old = &l->match[from & 1], *new = &l->match[~from & 1];
 
-	if (old->status != WALK_OK) /* on a mount of the kernel's own, where no policy speaks */
+	if (old->status != WALK_OK) /* on an internal mount, for which policies have no rules */
 		return new->status == WALK_OK;
 	if (!dir)
 		return new->caps & ~old->caps;
@@ -163,10 +162,10 @@ enum {
 	MOVE_DIR = 1,
 	MOVE_BACK = 2, /* the second target moves to the first one's name, too */
 	MOVE_BACK_DIR = 4,
-	MOVE_NOWHERE = 8, /* both names are one */
+	MOVE_NOWHERE = 8, /* both names are the same */
 };
 
-/* move asks for need on target[0] and need2 on target[1], and that nothing gains: 0, or the error for the hook, positive. */
+/* move checks need on target[0], need2 on target[1], and gains: 0, or the error for the hook, positive. */
 __noinline u32 move(struct label *l, u32 op, u32 need, u32 need2, u32 how)
 {
 	struct denial d = { .op = op, .need = need, .need2 = need2, .error = EACCES, .paths = 2 };

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is executed. The file of every level of an execve (a script, then its interpreter) needs execute, and where commands
- * are declared it must be one of them; so does whatever is mapped executable, which is how ld.so loads a program or a
- * library. exec_args.c looks at
+ * Execution. Each level of an execve (a script, then its interpreter) needs execute on its file and, if the policy declares
+ * commands, must be one of them. An executable mapping needs execute, too: so ld.so loads a program or a library. exec_args.c checks
  * the arguments.
  */
 
 #define PROT_EXEC 4
 #define SIGKILL 9
 
-/* command_record is the line of what is said of the program just followed, 0: nothing. */
+/* command_record is the line of the record of the program that was just followed; 0: it has none. */
 static __always_inline u32 command_record(struct label *l)
 {
 	u32 node = l->match[0].node;
@@ -21,14 +20,14 @@ static __always_inline u32 command_record(struct label *l)
 	return n ? NODE_COMMAND(n->w[(node & 3) * 4 + 3]) : 0;
 }
 
-/* What is being asked of each layer: what it says of the program just followed. */
+/* The state of listed: each layer's rules about the program that was just followed. */
 struct listing {
 	struct label *l;
 	u32 record, rules, argc, layer;
 	bool first, conditional;
 };
 
-/* entry_step sees whether the j-th rule is the layer's, and whether it has conditions. */
+/* entry_step checks whether the j-th rule is the layer's, and whether it has conditions. */
 static long entry_step(u32 j, void *ctx)
 {
 	struct listing *o = ctx;
@@ -44,8 +43,8 @@ static long entry_step(u32 j, void *ctx)
 	return 0;
 }
 
-/* later keeps what will be asked when the arguments are there; false: there's no space. */
-static __always_inline bool later(struct listing *o)
+/* defer_args notes that the arguments are to be checked when the process has them; false: there's no space. */
+static __always_inline bool defer_args(struct listing *o)
 {
 	struct label *l = o->l;
 	u32 n = l->nexec;
@@ -81,14 +80,14 @@ static long listing_step(u32 i, void *ctx)
 		l->match[0].layer = i;
 		l->match[0].hit = NO_HIT;
 		l->listing.denied = 1;
-	} else if (o->conditional && !later(o)) {
+	} else if (o->conditional && !defer_args(o)) {
 		l->listing.denied = 1;
 	}
 	return l->listing.denied != 0;
 }
 
-/* listed says whether every layer that declares commands lists the program just followed, and keeps what it says about
- * its arguments. first: it's what was to be executed, not an interpreter. */
+/* listed reports whether every layer that declares commands lists the program that was just followed, and notes the layers with
+ * rules about its arguments. first: it's the file of the execve, not an interpreter. */
 __noinline bool listed(struct label *l, u32 argc, bool first)
 {
 	if (!l)
@@ -101,14 +100,14 @@ __noinline bool listed(struct label *l, u32 argc, bool first)
 	return !l->listing.denied;
 }
 
-/* exchanged is for an execve that began by another policy than the one in force: the lists that it found are no more. */
+/* exchanged is the denial for an execve that began under a policy that has been replaced: its lists no longer exist. */
 static __always_inline u32 exchanged(struct label *l)
 {
 	l->match[0].status = WALK_EXCHANGED;
 	return WHY_UNRESOLVED;
 }
 
-/* executes decides about one level. */
+/* executes decides about one level of an execve. */
 static __always_inline int executes(struct label *l, struct linux_binprm *bprm)
 {
 	struct denial d = { .op = OP_EXECUTE, .need = CAP_EXECUTE, .error = EACCES, .paths = 1 };
@@ -137,16 +136,16 @@ static __always_inline int executes(struct label *l, struct linux_binprm *bprm)
 	return -EACCES;
 }
 
-/* only_asks says whether it's execveat with AT_EXECVE_CHECK, which goes no further than security_bprm_creds_for_exec. */
-static __always_inline bool only_asks(struct linux_binprm *bprm)
+/* only_checks reports whether it's execveat with AT_EXECVE_CHECK, which ends after security_bprm_creds_for_exec. */
+static __always_inline bool only_checks(struct linux_binprm *bprm)
 {
 	struct linux_binprm___asks *asks = (void *)bprm;
 
 	return bpf_core_field_exists(asks->is_check) && BPF_CORE_READ_BITFIELD(asks, is_check);
 }
 
-/* security_bprm_creds_for_exec: once for each execve, before its first level. Who only asks gets for that level the answer that
- * execve would get; what is so long that execve would be denied at the end only can't be seen yet. */
+/* security_bprm_creds_for_exec: once for each execve, before its first level. AT_EXECVE_CHECK gets the decision about that level.
+ * Arguments that are too long to check before the point of return aren't checked here. */
 SEC("lsm/bprm_creds_for_exec")
 int BPF_PROG(toolguard_bprm_creds_for_exec, struct linux_binprm *bprm)
 {
@@ -156,7 +155,7 @@ int BPF_PROG(toolguard_bprm_creds_for_exec, struct linux_binprm *bprm)
 	if (!l)
 		return unconfined(-EACCES);
 	l->nexec = 0;
-	if (only_asks(bprm)) {
+	if (only_checks(bprm)) {
 		error = executes(l, bprm);
 		l->nexec = 0;
 	}
@@ -172,11 +171,11 @@ int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
 	return l ? executes(l, bprm) : unconfined(-EACCES);
 }
 
-/* emit_exec writes the event of a program; false: it couldn't be. It takes a CPU's first draft only, and half of the ring: what
- * is denied has the others. (On several CPUs at once each may take a little more than that half.) */
+/* emit_exec writes the event of a program; false if it failed. It uses only a CPU's first draft and half of the ring, and leaves the
+ * rest to denials. (Several CPUs at once may use a little more than half.) */
 static __always_inline bool emit_exec(struct label *l, struct session *s, u64 argv, u32 argc)
 {
-	struct writer w = { .c = &l->walk, .draft = take_draft(1) };
+	struct writer w = { .c = &l->walk, .draft = acquire_draft(1) };
 	struct denial d = { .op = OP_EXEC, .detail = argc };
 	u32 key = s->ring;
 	void *ring = bpf_map_lookup_elem(&rings, &key);
@@ -210,7 +209,7 @@ static __always_inline bool emit_exec(struct label *l, struct session *s, u64 ar
 	return emitted;
 }
 
-/* executed reports the program that target[0] is, or counts it. */
+/* executed reports the program at target[0], or counts it as unrecorded. */
 __noinline int executed(struct label *l, u64 argv, u32 argc)
 {
 	if (!l)
@@ -222,7 +221,7 @@ __noinline int executed(struct label *l, u64 argv, u32 argc)
 	return 0;
 }
 
-/* end_session_thread makes toolguard's thread one of the session's when it's toolguard's no more. */
+/* end_session_thread makes toolguard's thread an ordinary task of the session when it executes a program. */
 static __always_inline void end_session_thread(struct label *l)
 {
 	u64 task = bpf_get_current_task();
@@ -235,10 +234,10 @@ static __always_inline void end_session_thread(struct label *l)
 
 /*
  * security_bprm_committed_creds: begin_new_exec, when the process has its new memory and is past the point of return. The
- * arguments lie at bprm->p, one after the other, and the stack hasn't been moved to its final place yet (setup_arg_pages).
- * It's too late to deny: the process is killed before it runs its first instruction. So is one whose session was given
- * another policy since the program was found. Of what goes on from here execve returns no error any more: it has been executed,
- * though the kernel may still kill the process for want of memory or for what the file holds.
+ * arguments are at bprm->p, one after the other. The stack hasn't been moved to its final address yet (setup_arg_pages). A
+ * denial can return no error here: the process is killed before its first instruction. So it is if the session got another
+ * policy after the first check. The program counts as executed, though the kernel may still kill the process for lack of memory
+ * or an invalid file.
  */
 SEC("lsm/bprm_committed_creds")
 int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
@@ -254,7 +253,7 @@ int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
 	}
 	if (l->session_thread)
 		end_session_thread(l);
-	bool reports = l->walk.header[H_SEED] & SEED_EXECS; /* the header is of bprm_check_security, or of a policy since */
+	bool reports = l->walk.header[H_SEED] & SEED_EXECS; /* the header was read by bprm_check_security, or later */
 	if (!l->nexec && !reports)
 		return 0;
 	if (l->nexec) {
@@ -275,8 +274,8 @@ int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
 	return 0;
 }
 
-/* security_mmap_file: every mmap and every segment of a program that the kernel loads. file is NULL for memory alone. What is loaded to be
- * executed needs execute with all that is mapped of it: an ELF file's interpreter is asked about nowhere else, and is read by who starts it. */
+/* security_mmap_file: every mmap and every segment of a program that the kernel loads. file is NULL for anonymous memory. Every segment
+ * of a loaded program needs execute: no other hook sees an ELF file's interpreter. */
 SEC("lsm/mmap_file")
 int BPF_PROG(toolguard_mmap_file, struct file *file, unsigned long reqprot, unsigned long prot, unsigned long flags)
 {
@@ -290,8 +289,8 @@ int BPF_PROG(toolguard_mmap_file, struct file *file, unsigned long reqprot, unsi
 
 #define VM_EXEC 4
 
-/* security_file_mprotect: mprotect and pkey_mprotect, for what was mapped without. What an overlay maps is its layer's file, on a mount of
- * its own since Linux 6.5, so that nothing is executed that way. */
+/* security_file_mprotect: mprotect and pkey_mprotect, for mappings made without PROT_EXEC. An overlay's mapping is of its layer's file,
+ * on an internal mount since Linux 6.5, so that it's denied. */
 SEC("lsm/file_mprotect")
 int BPF_PROG(toolguard_file_mprotect, struct vm_area_struct *vma, unsigned long reqprot, unsigned long prot)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arguments of what is executed, held against the lists of a policy. They are looked at where nobody can change them any
- * more: in the new process's own memory, before it has run, when every other thread is gone and no other process can reach it yet.
+ * Compares the arguments of a program with the policy's lists. They are read where no process can change them any more: in the new
+ * process's memory, before its first instruction, when its other threads have ended and no other process can access it yet.
  */
 
-/* rules_of is how many rules a program's record has. */
+/* rules_of is the number of rules in a program's record. */
 static __always_inline u32 rules_of(struct label *l, u32 record)
 {
 	struct line *head = record ? line_of(l->walk.image, record) : NULL;
@@ -12,8 +12,8 @@ static __always_inline u32 rules_of(struct label *l, u32 record)
 	return !head ? 0 : head->w[0] < MAX_COMMANDS ? head->w[0] : MAX_COMMANDS;
 }
 
-/* read_args reads what is held against a list: of the kernel's, of the new process's memory or, before there is one, of what was
- * gathered of its parent's. They are where the kernel has just put them, so nothing has to be paged in. */
+/* read_args reads the bytes to compare: from kernel memory, from the new process's memory or, before that exists, from the arguments
+ * gathered from the caller. The kernel has just written them, so that no page is missing. */
 static __always_inline long read_args(struct label *l, void *to, u32 n, u64 from)
 {
 	if (l->args.kernel)
@@ -23,8 +23,8 @@ static __always_inline long read_args(struct label *l, void *to, u32 n, u64 from
 	return bpf_probe_read_user(to, n, (void *)from);
 }
 
-/* read_string reads a string of user memory, or its beginning; it's how many bytes that are, with the NUL, or an error. That an empty one
- * has a byte, too, some kernels leave out (strncpy_from_user_nofault). */
+/* read_string reads a string of user memory, or its beginning. It returns the number of bytes with the NUL, or an error. Some kernels
+ * return 0 for an empty string (strncpy_from_user_nofault). */
 static __always_inline long read_string(void *to, u32 n, u64 from)
 {
 	long got = bpf_probe_read_user_str(to, n, (void *)from);
@@ -32,7 +32,7 @@ static __always_inline long read_string(void *to, u32 n, u64 from)
 	return got ? got : 1;
 }
 
-/* skip_step passes over (a piece of) a string of the new process's. */
+/* skip_step skips a string of the new process, or a part of one. */
 static long skip_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
@@ -53,7 +53,7 @@ static long skip_step(u32 i, void *ctx)
 	return 0;
 }
 
-/* same_step compares 64 bytes more of what lies at `at` with a line of the image. */
+/* same_step compares the next 64 bytes at `at` with a line of the image. */
 static long same_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
@@ -76,7 +76,7 @@ static long same_step(u32 i, void *ctx)
 	return !l->args.same;
 }
 
-/* pass passes over n strings. */
+/* pass skips n strings. */
 static __always_inline void pass(struct label *l, u32 n)
 {
 	l->args.skip = n;
@@ -84,7 +84,7 @@ static __always_inline void pass(struct label *l, u32 n)
 	l->args.broken |= l->args.skip != 0;
 }
 
-/* name_step holds the end of the name that the program is called by, from `called` to `named`, against one that it may have there. */
+/* name_step compares the end of argv[0], from `called` to `named`, with one permitted name. */
 static long name_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
@@ -105,7 +105,7 @@ static long name_step(u32 i, void *ctx)
 	return l->args.accepted != 0;
 }
 
-/* answers says whether a program may be called what lies from `called` to `named`. */
+/* answers reports whether argv[0], from `called` to `named`, is a permitted name of the program. */
 static __always_inline bool answers(struct label *l, u32 names)
 {
 	l->args.names = names;
@@ -114,7 +114,7 @@ static __always_inline bool answers(struct label *l, u32 names)
 	return l->args.accepted;
 }
 
-/* file_answers says the same of the name by which a program was executed: the auxiliary vector shows it to the program (AT_EXECFN). */
+/* file_answers is answers for the name that the program was executed by, which it sees in its auxiliary vector (AT_EXECFN). */
 static __always_inline bool file_answers(struct label *l, u32 names)
 {
 	u64 called = l->args.called, named = l->args.named;
@@ -141,7 +141,7 @@ static long file_step(u32 i, void *ctx)
 	return n < (long)sizeof(l->args.text);
 }
 
-/* name_file finds where the name ends by which a program is executed. A descriptor's isn't a name (alloc_bprm). */
+/* name_file finds the end of the name that a program is executed by. The kernel's name for a descriptor doesn't count (alloc_bprm). */
 static __always_inline void name_file(struct label *l, struct linux_binprm *bprm)
 {
 	const char folder[] = "/dev/fd/";
@@ -160,8 +160,8 @@ static __always_inline void name_file(struct label *l, struct linux_binprm *bprm
 		l->file = 0;
 }
 
-/* An alternative is {number of arguments, whether others may follow, bytes, line of its text}: the arguments with the NUL
- * that ends each, as they lie in memory. */
+/* An alternative is {number of arguments, whether more may follow, bytes, line of its text}. The text has the arguments as in memory,
+ * each with its NUL. */
 static long alternative_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
@@ -182,7 +182,7 @@ static long alternative_step(u32 i, void *ctx)
 	return l->args.accepted != 0;
 }
 
-/* rule_step asks the j-th rule, if it's the layer's, until one without conditions or that the program answers to has decided. */
+/* rule_step checks the j-th rule, if it's the layer's, until a rule decides: one without conditions, or one with the program's name. */
 static long rule_step(u32 j, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
@@ -215,8 +215,8 @@ static long rule_step(u32 j, void *ctx)
 	return 1;
 }
 
-/* accepted_step checks the arguments of one level, and the string before them: the name by which the caller or, of what was executed
- * as an interpreter, the kernel calls it. They are the last of all: an interpreter's own come before. */
+/* accepted_step checks the arguments of one level and the string before them, argv[0], which is the caller's or, for an interpreter,
+ * the kernel's. A level's arguments are the last strings: an interpreter's own precede them. */
 static long accepted_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
@@ -243,7 +243,7 @@ static long accepted_step(u32 i, void *ctx)
 	return l->args.denied;
 }
 
-/* argv_of is where the caller of execve or execveat has its arguments; 0: this is no such call. */
+/* argv_of is the address of the arguments of execve or execveat; 0: it's another call. */
 static __always_inline u64 argv_of(u64 regs)
 {
 	if (ON_AMD64) {
@@ -261,7 +261,7 @@ static __always_inline u64 argv_of(u64 regs)
 	return 0;
 }
 
-/* gather_step adds one more of the arguments to text: the caller's, as it would lie in the new process's memory, or one there. */
+/* gather_step adds the next argument to text: the caller's, in the form that it will have in the new process's memory, or one there. */
 static long gather_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
@@ -288,11 +288,11 @@ static long gather_step(u32 i, void *ctx)
 	return n == 256;
 }
 
-/* MAX_REPORTED_NAME is how much of a name's end is reported, where that's how it can't be called. */
+/* MAX_REPORTED_NAME limits a denied name in an event: its last bytes are reported. */
 #define MAX_REPORTED_NAME 128
 
-/* take_file_name has the event report the name by which a program was executed, in place of what it's called. */
-static __always_inline void take_file_name(struct label *l)
+/* report_file_name makes the event report the name that a program was executed by, in place of argv[0]. */
+static __always_inline void report_file_name(struct label *l)
 {
 	u64 from = l->file_end > l->file + MAX_REPORTED_NAME ? l->file_end - MAX_REPORTED_NAME : l->file;
 	long n = bpf_probe_read_kernel_str(l->args.text, MAX_REPORTED_NAME, (void *)from);
@@ -301,9 +301,9 @@ static __always_inline void take_file_name(struct label *l)
 }
 
 /*
- * expected says whether the caller's arguments would be accepted, as far as can be known before the kernel's own copy can be
- * read: a denial that comes now is an error that the caller sees, and later it's a dead process. They may change until
- * then, so a yes proves nothing. What is too long to look at is left for later.
+ * expected checks the caller's arguments early, before the kernel's own copy can be read: a denial now is an error that the caller
+ * sees; a later one kills the process. The caller can still change them, so that a yes isn't final. Arguments that are too long
+ * for this check are left to the final one.
  */
 __noinline bool expected(struct label *l, u32 argc)
 {
@@ -321,11 +321,11 @@ __noinline bool expected(struct label *l, u32 argc)
 	bpf_loop(MAX_EXEC, accepted_step, &l, 0);
 	l->args.length = l->args.gathered;
 	if (l->args.denied && l->args.misfiled)
-		take_file_name(l);
+		report_file_name(l);
 	return !l->args.denied;
 }
 
-/* accepted says whether the new process's arguments are; if not, those that aren't are in text then, after the name. */
+/* accepted is the final check, of the new process's arguments. If it fails, text has argv[0] and the denied arguments. */
 static __always_inline bool accepted(struct label *l, u64 start, u32 argc)
 {
 	l->args.start = start;
@@ -335,7 +335,7 @@ static __always_inline bool accepted(struct label *l, u64 start, u32 argc)
 	if (!l->args.denied)
 		return true;
 	if (l->args.misfiled) {
-		take_file_name(l);
+		report_file_name(l);
 		return false;
 	}
 	l->args.at = l->args.named > l->args.called + MAX_REPORTED_NAME ? l->args.named - MAX_REPORTED_NAME : l->args.called;

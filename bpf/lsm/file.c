@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are there: opened, received, truncated, watched, their metadata changed. */
+/* Existing files: opened, received, truncated, watched, their metadata changed. */
 
 #define FMODE_READ 0x1
 #define FMODE_WRITE 0x2
@@ -10,8 +10,8 @@
 #define O_TRUNC 01000
 #define O_TMPFILE 020000000
 
-/* opened is what a file needs for how it's open, apart from having been created by it. The kernel asks about O_TRUNC only after the
- * file system has opened the file, and an overlay copies it up without what is in it. */
+/* opened is the need for the mode that a file is open with, except for creating it. O_TRUNC counts here, since the kernel calls the
+ * hook for truncation only after the file system has opened the file, and an overlay has copied it up without its content. */
 static __always_inline u32 opened(struct file *file)
 {
 	u32 need = 0, cuts = file->f_flags & O_TRUNC && (file->f_inode->i_mode & S_IFMT) == S_IFREG;
@@ -29,8 +29,8 @@ static __always_inline u32 opened(struct file *file)
 
 #define PF_IO_WORKER 0x10
 
-/* on_behalf says whether the kernel does something for the task that the task didn't ask for, with credentials of its own:
- * an overlay to its layers, a cache to its files. io_uring's workers carry those of who asked. */
+/* on_behalf reports whether the kernel acts with credentials of its own: an overlay on its layers, a cache on its files. io_uring's
+ * workers have the credentials of the task that submitted the request. */
 static __always_inline bool on_behalf(void)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
@@ -56,7 +56,7 @@ static long open_as_step(u32 i, void *ctx)
 	if (!file || (u64)LOAD(struct file, file, f_inode) != o->inode)
 		return 0;
 	u32 mode = LOAD(struct file, file, f_mode);
-	/* Another thread may have closed it meanwhile, and something else be opened there. */
+	/* Another thread may have closed it and opened another file at the same number. */
 	bpf_probe_read_kernel(&again, sizeof(again), o->files + i);
 	if (again == file && (u64)LOAD(struct file, file, f_inode) == o->inode && LOAD(struct file, file, f_mode) == mode)
 		o->mode |= mode;
@@ -68,9 +68,9 @@ static long open_as_step(u32 i, void *ctx)
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
 
-/* exceeds denies opening a pipe or a memfd, which is no path's, for more than the task has it open for, after the decision about target[0].
- * /proc/self/fd lets one who has got a pipe's one end open the other: the end from which a shell reads what it executes next. A memfd is
- * on the kernel's own tmpfs, which no overlay has a layer on. */
+/* exceeds denies opening a pipe or a memfd, which has no path, with more access than the task already has, after the decision about
+ * target[0]. Through /proc/self/fd a task with one end of a pipe can open the other: the end that a shell reads commands from, for
+ * example. A memfd is on the kernel's internal tmpfs, which can't be an overlay's layer. */
 static __noinline bool exceeds(struct label *l, struct inode *inode, u32 op, u32 need)
 {
 	if (!l || !inode || l->match[0].status != WALK_INTERNAL)
@@ -93,10 +93,10 @@ static __noinline bool exceeds(struct label *l, struct inode *inode, u32 op, u32
 	return true;
 }
 
-/* security_file_open: do_dentry_open, so every open but O_PATH, by whichever call. The name of a file that is created by
- * it has been through path_mknod. An unnamed file (O_TMPFILE) hasn't: it's created here, beneath its folder, with its mode. What the
- * kernel opens for itself isn't counted (alloc_empty_file_noaccount): before Linux 6.5 an overlay so opens the file in its layer a
- * second time, by the path that was opened (open_with_fake_path), and as if it had been there. */
+/* security_file_open: do_dentry_open, so every open but O_PATH, by any system call. path_mknod has already decided about a new file's
+ * name, but not about an unnamed file (O_TMPFILE): this hook decides about creating it in its folder, and about its mode. Files that
+ * the kernel opens for itself don't count (alloc_empty_file_noaccount): before Linux 6.5 an overlay opens the layer's file in this
+ * way, with the overlay's path (open_with_fake_path), as an existing file. */
 SEC("lsm/file_open")
 int BPF_PROG(toolguard_file_open, struct file *file)
 {
@@ -118,10 +118,10 @@ int BPF_PROG(toolguard_file_open, struct file *file)
 }
 
 /*
- * security_file_receive: __receive_fd, for descriptors that come over a unix socket, by pidfd_getfd, from a seccomp supervisor.
- * Whoever opened it may have been under no policy, so it's held to this one as if it were opened now; O_PATH needs nothing,
- * here as there. Sockets have no path: the session's own come and go, and a unix socket is a connection that somebody gave
- * away. Others are the network of whoever made them.
+ * security_file_receive: __receive_fd, for descriptors received over a unix socket, by pidfd_getfd, or from a seccomp supervisor. An
+ * unconfined process may have opened the file, so it's decided about as if it were opened now; O_PATH needs nothing, as in open.
+ * Sockets have no path: the session's own are allowed, as are connected unix sockets. Any other socket would give the session the
+ * network access of the process that made it.
  */
 SEC("lsm/file_receive")
 int BPF_PROG(toolguard_file_receive, struct file *file)
@@ -141,8 +141,8 @@ int BPF_PROG(toolguard_file_receive, struct file *file)
 }
 
 /* security_path_truncate: vfs_truncate (truncate(2)); before Linux 6.2 also ftruncate, and O_TRUNC (handle_truncate). Since then these
- * two ask security_file_truncate, which has nothing to add: who may cut a file off by a descriptor has it open for writing, and
- * O_TRUNC was asked about in file_open. */
+ * two call security_file_truncate, which needs no program: ftruncate needs a descriptor that is open for writing, and file_open
+ * decides about O_TRUNC. */
 SEC("lsm/path_truncate")
 int BPF_PROG(toolguard_path_truncate, const struct path *path)
 {
@@ -183,13 +183,13 @@ int BPF_PROG(toolguard_path_notify, const struct path *path)
 }
 
 /*
- * The hooks for times, extended attributes, ACLs and file flags get a dentry and no mount. But whoever changes one for a
- * system call asks for the mount's consent first, in mnt_want_write or mnt_want_write_file (vfs_utimes, setxattr and its
- * kin, do_set_acl, ioctl_setflags, file_setattr): that is the mount of the path that was named. It's kept until the
- * task opens a file, which may change metadata of an overlay's layers without asking (ovl_copy_up_flags).
+ * The hooks for times, extended attributes, ACLs and file flags get a dentry and no mount. But each system call that changes them
+ * first calls mnt_want_write or mnt_want_write_file with the mount of the named path (vfs_utimes, setxattr and its variants,
+ * do_set_acl, ioctl_setflags, file_setattr). The label stores that mount until the task opens a file, which may change metadata of
+ * an overlay's layers without that call (ovl_copy_up_flags).
  *
- * Neither program is an LSM's: one that is run while it's being run on that CPU is left out. Then the mount is another one, of
- * a call before, and where the dentry isn't beneath it nothing is allowed.
+ * Neither program is an LSM program: the kernel skips it where it's already running on that CPU. Then the stored mount is that of
+ * an earlier call, and nothing is allowed unless the dentry is beneath it.
  */
 SEC("fentry/mnt_want_write")
 int BPF_PROG(toolguard_mnt_want_write, struct vfsmount *mnt)
@@ -211,7 +211,7 @@ int BPF_PROG(toolguard_mnt_want_write_file, struct file *file)
 	return 0;
 }
 
-/* metadata asks for update on what lies beneath the mount that the task is writing to. */
+/* metadata checks update on a dentry beneath the mount that the task is writing to. */
 static __always_inline int metadata(u64 dentry)
 {
 	struct label *l = confined();
@@ -227,8 +227,8 @@ static __always_inline int metadata(u64 dentry)
 #define ATTR_TIMES_SET (1 << 16)
 #define ATTR_TOUCH (1 << 17)
 
-/* security_inode_setattr: notify_change. Only vfs_utimes sets one of these two bits; mode, owner and size were decided about by
- * their own hooks, and the rest is the kernel's doing. Later kernels pass the mount's ids before the dentry. */
+/* security_inode_setattr: notify_change. Only vfs_utimes sets one of these two bits. Other hooks decide about mode, owner and size;
+ * all other changes are the kernel's own. Later kernels pass the mount's id mapping before the dentry. */
 SEC("lsm/inode_setattr")
 int toolguard_inode_setattr(u64 *ctx)
 {
@@ -239,8 +239,8 @@ int toolguard_inode_setattr(u64 *ctx)
 	return LOAD(struct iattr, attr, ia_valid) & (ATTR_TIMES_SET | ATTR_TOUCH) ? metadata(dentry) : 0;
 }
 
-/* attribute is metadata for what may be an ACL: it gives a setgid file that its group may not execute, and whose content
- * therefore may be written, the right to be executed, and leaves it setgid (posix_acl_update_mode). */
+/* attribute is metadata for a possible ACL. An ACL can make a setgid file executable and leave it setgid (posix_acl_update_mode), after
+ * its content was written while its group could not execute it. */
 static __always_inline int attribute(u64 dentry)
 {
 	struct denial d = { .op = OP_METADATA, .why = WHY_ALWAYS, .error = EPERM, .paths = 1 };
@@ -291,8 +291,8 @@ int BPF_PROG(toolguard_inode_file_setattr, struct dentry *dentry)
 }
 
 /*
- * Where a call keeps the path that it looks up: readlink's hook gets no mount either, and the call has it there by then. On Linux
- * before 6.11 readlink calls user_path_at_empty, which may have filename_lookup within it.
+ * The address of the path that a system call looks up: readlink's hook gets no mount either, and the call has stored it there by
+ * then. Before Linux 6.11 readlink calls user_path_at_empty, into which the compiler may inline filename_lookup.
  */
 SEC("fentry/filename_lookup")
 int BPF_PROG(toolguard_filename_lookup, int dir, void *name, unsigned int flags, struct path *path)
@@ -314,7 +314,7 @@ int BPF_PROG(toolguard_user_path_at_empty, int dir, const char *name, unsigned i
 	return 0;
 }
 
-/* in_readlink says whether the system call is readlink or readlinkat. */
+/* in_readlink reports whether the system call is readlink or readlinkat. */
 static __always_inline bool in_readlink(void)
 {
 	u64 regs = (u64)bpf_task_pt_regs(bpf_get_current_task_btf());
@@ -327,10 +327,10 @@ static __always_inline bool in_readlink(void)
 }
 
 /*
- * security_inode_readlink: do_readlinkat, which readlink and readlinkat are, for the link that was looked up; and vfs_get_link, where
- * an overlay or ecryptfs follows a link of its layer for whoever goes through it, or reads it for whoever has just been decided about. To go
- * through a link needs nothing. ecryptfs does it with the task's own credentials: what it reads for readlink can't be distinguished
- * from a link whose path is unknown.
+ * security_inode_readlink: do_readlinkat (readlink and readlinkat), for the link that was looked up; and vfs_get_link, by which an
+ * overlay or ecryptfs reads a link of its layer, to follow it or after the decision about the upper link. Following a link needs
+ * nothing. ecryptfs reads with the task's own credentials, so that its read for readlink can't be distinguished from one of a link
+ * whose path is unknown.
  */
 SEC("lsm/inode_readlink")
 int BPF_PROG(toolguard_inode_readlink, struct dentry *dentry)

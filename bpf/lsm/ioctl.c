@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ioctl: what changes a file, takes a tree along, or types into a terminal. */
+/* ioctl: commands that change a file, copy or delete a tree, or insert input into a terminal. */
 
 #define TIOCSTI 0x5412
 #define USERFAULTFD_IOC_NEW 0xaa00 /* of /dev/userfaultfd, since Linux 6.1 */
 #define TIOCLINUX 0x541c
 #define IOC_TYPE(cmd) ((cmd) >> 8 & 0xff)
 
-/* only_reads says that an ioctl changes nothing of a file or folder. */
+/* only_reads reports whether an ioctl changes nothing of a file or folder. */
 static __always_inline bool only_reads(u32 cmd)
 {
 	switch (cmd) {
@@ -24,8 +24,8 @@ static __always_inline bool only_reads(u32 cmd)
 	return IOC_TYPE(cmd) == 'T'; /* for terminals and descriptors: isatty tries it on every file */
 }
 
-/* moves_trees says that an ioctl makes or takes away a tree with all its files, or copies any file: a snapshot has the files that a
- * rule takes away, where no rule speaks of them. */
+/* moves_trees reports whether an ioctl creates or deletes a tree with all its files, or copies any file: a snapshot has the files that
+ * a rule denies, at paths that no rule is about. */
 static __always_inline bool moves_trees(u32 cmd)
 {
 	switch (cmd & 0xffff) { /* type and number */
@@ -35,7 +35,7 @@ static __always_inline bool moves_trees(u32 cmd)
 	case 0x9417: /* BTRFS_IOC_SNAP_CREATE_V2 */
 	case 0x9418: /* BTRFS_IOC_SUBVOL_CREATE_V2 */
 	case 0x943f: /* BTRFS_IOC_SNAP_DESTROY_V2 */
-	case 0x6f04: /* OCFS2_IOC_REFLINK, which is given two paths */
+	case 0x6f04: /* OCFS2_IOC_REFLINK, with two paths as arguments */
 	case 0xbc10: /* BCH_IOCTL_SUBVOLUME_CREATE */
 	case 0xbc11: /* BCH_IOCTL_SUBVOLUME_DESTROY */
 		return true;
@@ -43,9 +43,9 @@ static __always_inline bool moves_trees(u32 cmd)
 	return false;
 }
 
-/* ioctl decides for both hooks below. A file system's own calls may change a file through a descriptor that is open for reading
- * (FS_IOC_SETFLAGS); who may write was asked at open. What a device takes is up to who may open it, except typing into a
- * terminal. */
+/* ioctl decides for both hooks below. A file system's own commands may change a file through a descriptor that is open for reading
+ * (FS_IOC_SETFLAGS), for which open decided nothing about writing. A device's commands are allowed to a task that could open it,
+ * except inserting input into a terminal. */
 static __always_inline int ioctl(struct file *file, u32 cmd)
 {
 	struct label *l = confined();

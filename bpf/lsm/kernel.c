@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What no session does, whatever its policy grants: change what is mounted where, since every decision about a path stands
- * on that, and get at the kernel itself. Where a policy may allow it by the name of a system call, a flag of the session's
- * says that it does; the filter of system calls is the first wall there, and this is the second. What that filter sees
- * completely and does no harm to toolguard (keyrings, the clock, the log) has no hook here.
+ * Operations that no session may do, whatever its policy grants: change mounts, on which every decision about a path depends, and
+ * change the kernel. Where a policy may allow one by the name of its system call, the session has a flag for it. The seccomp filter
+ * is the first boundary, these hooks are the second. Calls that the filter sees completely and that can't harm toolguard (keyrings,
+ * the clock, the log) have no hook here.
  */
 
 static __always_inline int never(u32 op, u32 detail, u32 unless)
@@ -20,7 +20,7 @@ static __always_inline int never(u32 op, u32 detail, u32 unless)
 	return -EPERM;
 }
 
-/* security_sb_mount: path_mount (mount(2)), for all that it does. */
+/* security_sb_mount: path_mount (mount(2)), all operations. */
 SEC("lsm/sb_mount")
 int BPF_PROG(toolguard_sb_mount)
 {
@@ -55,7 +55,7 @@ int BPF_PROG(toolguard_sb_pivotroot)
 	return never(OP_MOUNT, MOUNT_PIVOT_ROOT, 0);
 }
 
-/* security_path_chroot: chroot(2). No decision depends on a task's root, but programs' own ideas of what a path is do. */
+/* security_path_chroot: chroot(2). No decision depends on a task's root, but programs depend on it for their own paths. */
 SEC("lsm/path_chroot")
 int BPF_PROG(toolguard_path_chroot)
 {
@@ -69,8 +69,8 @@ int BPF_PROG(toolguard_userns_create)
 	return never(OP_NAMESPACE, 0, SESSION_NAMESPACES);
 }
 
-/* security_bpf: __sys_bpf, every command: it could take these programs away. All there is to do with a map's or a program's
- * descriptor goes through here, so bpf_map and bpf_prog have nothing to add. */
+/* security_bpf: __sys_bpf, every command: it could detach these programs. Every operation on a map's or a program's descriptor comes
+ * here, so that bpf_map and bpf_prog need no program. */
 SEC("lsm/bpf")
 int BPF_PROG(toolguard_bpf)
 {
@@ -86,9 +86,9 @@ int BPF_PROG(toolguard_perf_event_open)
 
 #define SIGKILL 9
 
-/* security_kernel_module_request: __request_module, when something that a task does needs a module that isn't loaded. A task
- * that is killed as it executes a program can't read it any more, which the kernel takes for a format that a module might know
- * (load_elf_binary): whatever killed it, every fatal signal ends as SIGKILL (complete_signal). Nobody has asked for anything then. */
+/* security_kernel_module_request: __request_module, when a task's call needs a module that isn't loaded. If a task is killed during
+ * execve, the kernel can't read the program, treats it as an unknown format and requests a module (load_elf_binary). Every fatal
+ * signal becomes SIGKILL (complete_signal). That isn't the task's request, so it isn't reported. */
 SEC("lsm/kernel_module_request")
 int BPF_PROG(toolguard_kernel_module_request)
 {
@@ -99,7 +99,7 @@ int BPF_PROG(toolguard_kernel_module_request)
 	return never(OP_KERNEL, KERNEL_MODULE, SESSION_MODULES);
 }
 
-#define KERNEL_FIRMWARE 1 /* enum kernel_read_file_id and kernel_load_data_id; the numbers after it differ by version */
+#define KERNEL_FIRMWARE 1 /* of enum kernel_read_file_id and kernel_load_data_id, whose later numbers differ by version */
 
 /* security_kernel_read_file: kernel_read_file, for modules (finit_module), other kernels and more. Firmware is read for a
  * device that a task may use. */
@@ -130,14 +130,14 @@ int BPF_PROG(toolguard_uring_sqpoll)
 	return never(OP_KERNEL, KERNEL_IO_URING, SESSION_IO_URING);
 }
 
-/* security_uring_cmd: io_uring_cmd, which is an ioctl by another name. */
+/* security_uring_cmd: io_uring_cmd, the ioctl of io_uring. */
 SEC("lsm/uring_cmd")
 int BPF_PROG(toolguard_uring_cmd)
 {
 	return never(OP_KERNEL, KERNEL_IO_URING, SESSION_IO_URING);
 }
 
-/* security_uring_override_creds: io_init_req, for a call with credentials that somebody registered with the ring. */
+/* security_uring_override_creds: io_init_req, for a request with credentials that were registered with the ring. */
 SEC("lsm/uring_override_creds")
 int BPF_PROG(toolguard_uring_override_creds)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls. Filters deny them (internal/seccomp), and the kernel's records of that are for root alone, and cost the whole machine
- * something. So what a session's filters deny is reported through its ring as well.
+ * System calls that a session's seccomp filters deny (internal/seccomp). The kernel's audit records of them are for root only, and
+ * audit slows the whole machine down. So the session's ring reports these denials, too.
  */
 
-/* audit_seccomp: __seccomp_filter, where a filter that asks for it has denied a call, or ends the process with a signal. */
+/* audit_seccomp: __seccomp_filter, where a filter with the log flag has denied a call, or ends the process with a signal. */
 SEC("fentry/audit_seccomp")
 int BPF_PROG(toolguard_audit_seccomp, unsigned long call, long signal, int action)
 {

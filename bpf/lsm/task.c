@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The label's way through a session, from the thread that starts it to everything that comes of it; and what its tasks may
- * do to other tasks: whatever they like to those of their own session, nothing to any other. */
+/* Tasks: how a label passes from the thread that starts a session to every task after it, and what tasks may do to other tasks:
+ * anything to those of their own session, nothing to any other. */
 
 #define CLONE_THREAD 0x10000
 
-/* security_task_alloc: copy_process, before anybody can see the new task. io_uring's workers come through here too. A
- * task that can't be labelled isn't made. A child of toolguard's own thread is the command: what is inside is only that
- * thread, which shares toolguard's memory. */
+/* security_task_alloc: copy_process, before the new task is visible. io_uring's workers come here, too. If a task can't be labelled,
+ * the fork fails. A child of the session thread is the command, and an ordinary task: only the thread itself shares toolguard's
+ * memory. */
 SEC("lsm/task_alloc")
 int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone_flags)
 {
@@ -22,7 +22,7 @@ int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone
 	struct member m = { .session = l->id, .slot = l->slot, .session_thread = clone_flags & CLONE_THREAD ? l->session_thread : 0 };
 	if (bpf_map_update_elem(&members, &key, &m, BPF_ANY))
 		return -ENOMEM;
-	count(m.slot, m.session, 1, 1); /* and -1 in task_free, which comes also where it isn't made after all */
+	count(m.slot, m.session, 1, 1); /* and -1 in task_free, which is called also when the fork fails later */
 	child = bpf_task_storage_get(&labels, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!child)
 		return -ENOMEM;
@@ -33,9 +33,9 @@ int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone
 }
 
 /*
- * trace_sched_process_exit: do_exit. The task does nothing of its own any more: what it had is taken back from it, and no program that is
- * asked on the way gives it anything. The session is over for whoever waits for its end, which security_task_free would show an RCU
- * grace period later, and of a process that nobody waits for never.
+ * trace_sched_process_exit: do_exit. The task runs no more code of its own; the kernel only releases its resources. For a client that
+ * waits for the session's end, the session has ended now: security_task_free is called an RCU grace period later, and never for an
+ * unreaped process.
  */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(toolguard_sched_process_exit)
@@ -43,7 +43,7 @@ int BPF_PROG(toolguard_sched_process_exit)
 	u64 key = bpf_get_current_task();
 	struct member *m;
 
-	if (!bpf_get_current_task_btf()->bpf_storage) /* most are nobody's */
+	if (!bpf_get_current_task_btf()->bpf_storage) /* most tasks have none */
 		return 0;
 	m = bpf_map_lookup_elem(&members, &key);
 	if (!m || !m->session || m->exited)
@@ -53,8 +53,8 @@ int BPF_PROG(toolguard_sched_process_exit)
 	return 0;
 }
 
-/* security_task_free: __put_task_struct, mostly in an interrupt; security_task_alloc, when that fails. An entry that can't be taken
- * out, which on some kernels is so in an interrupt, is nobody's. */
+/* security_task_free: __put_task_struct, mostly in an interrupt; security_task_alloc, when that fails. On some kernels an entry can't be
+ * deleted in an interrupt: it's then marked as belonging to no session. */
 SEC("lsm/task_free")
 int BPF_PROG(toolguard_task_free, struct task_struct *task)
 {
@@ -69,7 +69,7 @@ int BPF_PROG(toolguard_task_free, struct task_struct *task)
 	return 0;
 }
 
-/* belongs says whether a task is one of the session's, which toolguard's thread isn't for the others. */
+/* belongs reports whether a task belongs to the session. The session thread doesn't, for the session's other tasks. */
 static __always_inline bool belongs(u64 session, struct task_struct *task)
 {
 	struct member *m = member(task);
@@ -77,9 +77,9 @@ static __always_inline bool belongs(u64 session, struct task_struct *task)
 	return m && m->session == session && !m->session_thread;
 }
 
-/* reach decides about another task. What a process does to itself is its own business: toolguard's thread may signal the threads
- * of its process. That thread signals everybody, and means those whom it reaches: no signal needs to be reported, unless there's a
- * session around it, to which every attempt is reported. */
+/* reach decides about an operation on another task. A process may do anything to itself: the session thread may signal the threads of
+ * toolguard. The session thread sends its signals to all processes, to reach the session's: so its denials aren't reported, except
+ * to an outer session. */
 static __always_inline int reach(struct task_struct *task, u32 op, u32 detail)
 {
 	struct label *l = confined();
@@ -94,24 +94,24 @@ static __always_inline int reach(struct task_struct *task, u32 op, u32 detail)
 	return -EPERM;
 }
 
-/* security_task_kill: check_kill_permission, for what tasks send (kill, tgkill, sigqueue, pidfd_send_signal, mq_notify), each
- * member of a group for itself; signal 0 too. The kernel's own signals don't come by, except USB's, which
- * kill_pid_usb_asyncio sends to who asked for it, with credentials. */
+/* security_task_kill: check_kill_permission, for the signals of tasks (kill, tgkill, sigqueue, pidfd_send_signal, mq_notify), once for
+ * each member of a group; signal 0, too. The kernel's own signals aren't checked, except USB's (kill_pid_usb_asyncio), which the
+ * kernel sends with the credentials of the process that requested it. */
 SEC("lsm/task_kill")
 int BPF_PROG(toolguard_task_kill, struct task_struct *task, void *info, int sig)
 {
 	u64 cred = 0;
 
-	/* As an argument it would be a pointer that the verifier takes for a good one, and the question be left out. */
+	/* As an argument it's a pointer that the verifier assumes to be valid, and it would remove the check. */
 	bpf_get_func_arg(ctx, 3, &cred);
 	return cred ? 0 : reach(task, OP_SIGNAL, sig);
 }
 
 /*
- * Two tasks that trace each other, each to stop the other as it ends (PTRACE_O_TRACEEXIT), can't be ended: what is killed waits for who
- * traces it, and Linux drops any further SIGKILL. So no tracing goes round in a circle. Whoever traces a process that began before its own
- * isn't traced, then or later: every circle has one who would be both. The kernel ties the two together after it has asked, so what is
- * asked for counts, and stays: a task is TRACED or traces UPWARD, and never becomes the other.
+ * Two tasks that trace each other with PTRACE_O_TRACEEXIT can't be killed: a killed tracee waits for its tracer, and Linux drops any
+ * further SIGKILL. So a circle of tracers is denied. A task that traces a process older than its own may never be traced, and
+ * every circle would have a task that is both. The kernel attaches only after the hook, so that the attempt counts, for good: a task
+ * is TRACED or traces UPWARD, and never changes to the other.
  */
 enum { TRACED = 1, UPWARD };
 
@@ -123,11 +123,11 @@ static __always_inline bool circles(struct task_struct *tracer, struct task_stru
 		return true;
 	if (tracer->group_leader->start_boottime < tracee->group_leader->start_boottime)
 		return false;
-	/* Who is traced from its birth (PTRACE_O_TRACEFORK) hasn't been asked about. */
+	/* No hook is called for a task that is traced from its fork (PTRACE_O_TRACEFORK). */
 	return tracer->ptrace || __sync_val_compare_and_swap(&by->traces, 0, UPWARD) == TRACED;
 }
 
-/* trace decides whether one task may trace another one of the session. */
+/* trace decides whether a task may trace another one of its session. */
 static __always_inline int trace(struct task_struct *tracer, struct task_struct *tracee, u32 mode)
 {
 	struct label *l = confined();
@@ -146,8 +146,8 @@ static __always_inline int trace(struct task_struct *tracer, struct task_struct 
 #define PTRACE_MODE_NOAUDIT 4
 #define PTRACE_MODE_REALCREDS 16
 
-/* security_ptrace_access_check: __ptrace_may_access, unless it's the same process: ptrace, /proc/PID/mem, environ, fd and
- * more, process_vm_readv and _writev, pidfd_getfd, kcmp. The kernel asks with PTRACE_MODE_NOAUDIT what to leave out. */
+/* security_ptrace_access_check: __ptrace_may_access, for another process: ptrace, /proc/PID/mem, environ, fd and more,
+ * process_vm_readv and _writev, pidfd_getfd, kcmp. With PTRACE_MODE_NOAUDIT the kernel only asks what to omit from a listing. */
 SEC("lsm/ptrace_access_check")
 int BPF_PROG(toolguard_ptrace_access_check, struct task_struct *child, unsigned int mode)
 {
@@ -161,7 +161,7 @@ int BPF_PROG(toolguard_ptrace_access_check, struct task_struct *child, unsigned 
 	return trace(bpf_get_current_task_btf(), child, mode);
 }
 
-/* security_ptrace_traceme: PTRACE_TRACEME asks to be traced by one's parent. No parent in a session gets a child that isn't. */
+/* security_ptrace_traceme: PTRACE_TRACEME, by which a task has its parent trace it. A confined parent never traces an unconfined child. */
 SEC("lsm/ptrace_traceme")
 int BPF_PROG(toolguard_ptrace_traceme, struct task_struct *parent)
 {
@@ -171,7 +171,7 @@ int BPF_PROG(toolguard_ptrace_traceme, struct task_struct *parent)
 	return err ? err : trace(parent, bpf_get_current_task_btf(), 0);
 }
 
-/* security_task_setnice: set_one_prio (setpriority); nice and autogroup are about oneself. */
+/* security_task_setnice: set_one_prio (setpriority). nice and autogroup change the task itself only. */
 SEC("lsm/task_setnice")
 int BPF_PROG(toolguard_task_setnice, struct task_struct *task)
 {
@@ -192,7 +192,7 @@ int BPF_PROG(toolguard_task_setscheduler, struct task_struct *task)
 	return reach(task, OP_PRIORITY, PRIORITY_SCHEDULER);
 }
 
-/* security_task_setrlimit: do_prlimit. (task_prlimit has no task to decide about; what it adds is reading a limit.) */
+/* security_task_setrlimit: do_prlimit. (task_prlimit, which also sees reading a limit, gets no task to decide about.) */
 SEC("lsm/task_setrlimit")
 int BPF_PROG(toolguard_task_setrlimit, struct task_struct *task)
 {
@@ -207,21 +207,21 @@ int BPF_PROG(toolguard_task_movememory, struct task_struct *task)
 }
 
 /*
- * A file can send signals: its owner gets one of the sender's choice whenever there's something to read. Who the owner is, or
- * which signal, is said long before, so a file is remembered with the session that had the last word on it, and in
- * its name it reaches only that session's tasks.
+ * A file can send signals: its owner gets one, of a chosen number, whenever there is data to read. A task sets the owner and the
+ * number long before. So the table has each such file with the session that last set either, and the file's signals reach only
+ * that session's tasks.
  */
 struct owner {
 	u64 session;
-	u64 payer; /* the session that the entry is counted with, the first one that the file was of */
+	u64 payer; /* the session that the entry counts for: the file's first */
 	u32 slot, payer_slot;
-	u32 uid; /* the user that it's counted with, whose the session is: of others there may be thousands (subordinate ones) */
+	u32 uid; /* the user that the entry counts for: the session's owner, since a session may run as thousands of subordinate uids */
 	u32 pad;
 };
 
-/* MAX_OWNED is of one session: all that there can be fill the table at most, so that none takes from another. A file that outlives its
- * session, since somebody else has it open, keeps its entry, and counts with its user alone, who has a share of the table: as much as
- * all sessions may have that he may have at a time, by toolguardd's defaults. */
+/* MAX_OWNED limits one session. All sessions together can't exceed the table, so that none uses up another's entries. A file that
+ * outlives its session, since a process outside has it open, stays in the table and counts only for its user. A user's limit is that
+ * of as many sessions as toolguardd permits a user by default. */
 #define MAX_OWNED 256
 #define MAX_OWNED_BY_USER (MAX_SESSIONS * MAX_OWNED / 4)
 
@@ -241,7 +241,7 @@ struct {
 	__type(value, u32);
 } owners SEC(".maps");
 
-volatile u32 nowned; /* 0 spares every file of the machine the look-up */
+volatile u32 nowned; /* at 0, files of the whole machine skip the lookup */
 
 static __always_inline void disown(u64 file)
 {
@@ -260,7 +260,7 @@ static __always_inline void disown(u64 file)
 		__sync_fetch_and_add(&payer->owned, -1);
 }
 
-/* owned_by is how many a user's sessions have; NULL where that can't be counted. */
+/* owned_by is the number of entries of a user's sessions; NULL if it can't be counted. */
 static __always_inline u32 *owned_by(u32 uid)
 {
 	u32 none = 0;
@@ -269,7 +269,7 @@ static __always_inline u32 *owned_by(u32 uid)
 	return bpf_map_lookup_elem(&owners, &uid);
 }
 
-/* own remembers a file; false: the session has too many, or all of its user's have. */
+/* own adds a file to the table; false: the session or its user has reached the limit. */
 static __always_inline bool own(struct file *file, struct label *l)
 {
 	struct owner o = { .session = l->id, .payer = l->id, .slot = l->slot, .payer_slot = l->slot };
@@ -300,7 +300,7 @@ static __always_inline bool own(struct file *file, struct label *l)
 	return false;
 }
 
-/* may_own says whether a file may be made to send signals: 0, or -ENOMEM for the hook. */
+/* may_own decides whether a file may be made to send signals: 0, or -ENOMEM, for the hook. */
 static __always_inline int may_own(struct file *file, struct label *l, u32 op, u32 cmd)
 {
 	struct denial d = { .op = op, .why = WHY_FILES, .detail = cmd, .error = ENOMEM };
@@ -328,8 +328,8 @@ static __always_inline bool owns_by_ioctl(u32 cmd)
 	return cmd == FIOASYNC || cmd == FIOSETOWN || cmd == SIOCSPGRP;
 }
 
-/* A terminal takes the group in the foreground for its owner when it's set to O_ASYNC (tty_fasync); watches and leases take
- * the process, if there's no owner yet. */
+/* O_ASYNC makes the foreground process group the owner of a terminal (tty_fasync). Watches and leases make the process the owner of a
+ * file without one. */
 static __always_inline bool owns_by_fcntl(u32 cmd, u64 arg)
 {
 	switch (cmd) {
@@ -358,9 +358,9 @@ int BPF_PROG(toolguard_file_fcntl, struct file *file, unsigned int cmd, unsigned
 	return error;
 }
 
-/* security_file_free: when a file is closed for good. Everybody's closing pays for it, so it isn't an LSM's program, which costs more. As
- * it's left out where it's run while it's being run on that CPU, an entry may stay: until the file that is there next is closed, or gets
- * an owner by F_SETOWN, it's counted, and that file's signals reach the session alone. */
+/* security_file_free: the last close of a file. It runs for every file of the machine, so it isn't an LSM program, which costs more. The
+ * kernel skips it where it's already running on that CPU, so that an entry may stay. It counts until the next file at that address is
+ * closed or gets an owner by F_SETOWN, and that file's signals reach only the session. */
 SEC("fentry/security_file_free")
 int BPF_PROG(toolguard_security_file_free, struct file *file)
 {
@@ -368,7 +368,7 @@ int BPF_PROG(toolguard_security_file_free, struct file *file)
 	return 0;
 }
 
-/* file_of is the file of an owner: Linux 6.12 took the owner out of it and put a pointer back. */
+/* file_of is the file of an owner. Linux 6.12 moved the owner out of struct file and gave it a pointer to the file. */
 static __always_inline u64 file_of(struct fown_struct *fown)
 {
 	if (bpf_core_field_exists(fown->file))
@@ -376,8 +376,8 @@ static __always_inline u64 file_of(struct fown_struct *fown)
 	return (u64)fown - bpf_core_field_offset(struct file___embedded, f_owner);
 }
 
-/* security_file_send_sigiotask: sigio_perm, for SIGIO, what F_SETSIG says, and SIGURG. The current task has nothing to do with
- * it, often it's an interrupt: so this is counted and not reported. */
+/* security_file_send_sigiotask: sigio_perm, for SIGIO, the signal of F_SETSIG, and SIGURG. The current task is unrelated, often in an
+ * interrupt: so the denial is counted and not reported. */
 SEC("lsm/file_send_sigiotask")
 int BPF_PROG(toolguard_file_send_sigiotask, struct task_struct *task, struct fown_struct *fown, int sig)
 {

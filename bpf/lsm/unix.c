@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sockets: which are made at all, and who is at the other end of a unix socket. One with a path is decided by its path, like a
- * file; one without (abstract, unnamed) by whether the session made it, from within and from outside. Addresses and ports are decided
- * elsewhere.
+ * Sockets: which ones a session may make, and the peers of unix sockets. A unix socket with a path is decided about by its path, like
+ * a file; one without (abstract or unnamed) may be used within the session that made it only. sock/ decides about addresses and
+ * ports.
  */
 
 #define SOCK_STREAM 1
@@ -18,7 +18,7 @@
 #define IPPROTO_ICMPV6 58
 #define IPPROTO_MPTCP 262
 
-/* TOOLGUARDD in place of a session is toolguardd's own socket. */
+/* TOOLGUARDD, in place of a session's id, marks toolguardd's own socket. */
 #define TOOLGUARDD 0
 
 struct maker {
@@ -27,8 +27,8 @@ struct maker {
 };
 
 /*
- * makers has the session of every socket that one made; connections that it accepts inherit it. A connection that toolguardd
- * accepts has the session of who made it.
+ * makers has, for each socket that a session made, the session; accepted connections inherit it. A connection that toolguardd
+ * accepts has its client's session.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -37,7 +37,7 @@ struct {
 	__type(value, struct maker);
 } makers SEC(".maps");
 
-/* made_by says whether a socket is one of the session's. */
+/* made_by reports whether the session made a socket. */
 static __always_inline bool made_by(struct label *l, struct sock *sk)
 {
 	struct maker *m = sk ? bpf_sk_storage_get(&makers, sk, NULL, 0) : NULL;
@@ -45,7 +45,7 @@ static __always_inline bool made_by(struct label *l, struct sock *sk)
 	return m && m->session == l->id;
 }
 
-/* made notes down that the session made a socket, unless somebody's it is already: 0, or the error for the hook. */
+/* made records that the session made a socket, unless it has a maker already: 0, or the error for the hook. */
 static __always_inline int made(struct label *l, struct sock *sk)
 {
 	struct maker m = { .session = l->id, .slot = l->slot };
@@ -60,7 +60,7 @@ static __always_inline u32 flags_of(struct label *l)
 	return s ? s->flags : 0;
 }
 
-/* known_socket says whether a session with these flags may make such a socket. */
+/* known_socket reports whether a session with these flags may make such a socket. */
 static __always_inline bool known_socket(u32 flags, int family, int type, int protocol)
 {
 	switch (family) {
@@ -89,7 +89,7 @@ static __always_inline bool known_socket(u32 flags, int family, int type, int pr
 	return false;
 }
 
-/* security_socket_create: __sock_create, for socket and socketpair; the kernel makes some for itself. */
+/* security_socket_create: __sock_create, for socket and socketpair. The kernel makes some for itself. */
 SEC("lsm/socket_create")
 int BPF_PROG(toolguard_socket_create, int family, int type, int protocol, int kern)
 {
@@ -109,7 +109,7 @@ int BPF_PROG(toolguard_socket_create, int family, int type, int protocol, int ke
 	return -EACCES;
 }
 
-/* security_socket_post_create: __sock_create, when the socket is there. */
+/* security_socket_post_create: __sock_create, when the socket exists. */
 SEC("lsm/socket_post_create")
 int BPF_PROG(toolguard_socket_post_create, struct socket *sock, int family, int type, int protocol, int kern)
 {
@@ -121,8 +121,7 @@ int BPF_PROG(toolguard_socket_post_create, struct socket *sock, int family, int 
 	return sk ? made(l, sk) : 0;
 }
 
-/* security_socket_bind: a unix socket that the session has been given, and that has no name yet, gets one from it, and is the session's
- * from then on. */
+/* security_socket_bind: an unbound unix socket that the session received becomes the session's when it binds it. */
 SEC("lsm/socket_bind")
 int BPF_PROG(toolguard_socket_bind, struct socket *sock)
 {
@@ -139,9 +138,9 @@ int BPF_PROG(toolguard_socket_bind, struct socket *sock)
 #define SOL_IP 0
 #define SOL_IPV6 41
 
-/* speaks_for_others says whether an option has a socket join a group, which the kernel announces in the local network, or send with an
- * address that isn't the machine's. The filter of system calls denies the same (internal/seccomp, SocketOptions). */
-static __always_inline bool speaks_for_others(int level, int option)
+/* spoofs reports whether an option has a socket join a group, which the kernel announces in the local network, or send from an address
+ * that isn't the machine's. The seccomp filter denies the same options (internal/seccomp, SocketOptions). */
+static __always_inline bool spoofs(int level, int option)
 {
 	switch (level) {
 	case SOL_IP:
@@ -169,14 +168,14 @@ static __always_inline bool speaks_for_others(int level, int option)
 	return false;
 }
 
-/* security_socket_setsockopt: __sys_setsockopt; since Linux 6.7 do_sock_setsockopt, for io_uring, too (SOCKET_URING_OP_SETSOCKOPT),
- * which no filter of system calls sees. */
+/* security_socket_setsockopt: __sys_setsockopt; since Linux 6.7 do_sock_setsockopt, also for io_uring (SOCKET_URING_OP_SETSOCKOPT),
+ * which no seccomp filter sees. */
 SEC("lsm/socket_setsockopt")
 int BPF_PROG(toolguard_socket_setsockopt, struct socket *sock, int level, int option)
 {
 	struct label *l = confined();
 
-	if (!speaks_for_others(level, option))
+	if (!spoofs(level, option))
 		return 0;
 	if (!l)
 		return unconfined(-EACCES);
@@ -187,7 +186,7 @@ int BPF_PROG(toolguard_socket_setsockopt, struct socket *sock, int level, int op
 	return -EACCES;
 }
 
-/* deny_other_maker denies a socket without a path that another than the session made. */
+/* deny_other_maker denies a socket without a path that the session didn't make. */
 static __always_inline int deny_other_maker(struct label *l, u32 op)
 {
 	if (flags_of(l) & SESSION_NET_FREE)
@@ -197,7 +196,7 @@ static __always_inline int deny_other_maker(struct label *l, u32 op)
 	return -EACCES;
 }
 
-/* receive_socket decides about a socket's descriptor from another task (file.c). */
+/* receive_socket decides about a socket received from another task (file.c). */
 static __always_inline int receive_socket(struct label *l, struct sock *sk)
 {
 	if (!sk || sk->__sk_common.skc_family == AF_UNIX || made_by(l, sk))
@@ -206,9 +205,8 @@ static __always_inline int receive_socket(struct label *l, struct sock *sk)
 }
 
 /*
- * The path that a socket was bound at is on a mount of whoever bound it, in its own mount namespace often enough. The
- * session's view is the path that connect or sendto just looked up, and the hooks below don't get it. It's what kern_path
- * returned last, if that is the same file.
+ * A socket's path is on a mount of the process that bound it, often in another mount namespace. The decision needs the path that
+ * connect or sendto has just looked up, which the hooks below don't get. It's the last result of kern_path, if that is the same file.
  */
 SEC("fexit/kern_path")
 int BPF_PROG(toolguard_kern_path, const char *name, unsigned int flags, struct path *path, int error)
@@ -222,7 +220,7 @@ int BPF_PROG(toolguard_kern_path, const char *name, unsigned int flags, struct p
 	return 0;
 }
 
-/* peer decides about the other end. */
+/* peer decides about the other end of a unix socket. */
 static __always_inline int peer(struct label *l, struct sock *other)
 {
 	u64 at = (u64)other, dentry = (u64)LOAD(struct unix_sock, at, path.dentry);
@@ -238,9 +236,9 @@ static __always_inline int peer(struct label *l, struct sock *other)
 }
 
 /*
- * is_private says whether a session has another socket to itself: one without a path, which others know by a name that they may take
- * for a service's, and the session may not talk to them so either. Whom it has connected the socket to may answer there. A session that
- * is over gives nothing away.
+ * is_private reports whether a socket may be reached from within its session only: one without a path, whose abstract name other
+ * processes might mistake for a service's. The session may not connect to their sockets either. The peer that the session has
+ * connected the socket to may answer. The sockets of an ended session stay private.
  */
 static __always_inline bool is_private(struct label *l, struct sock *sk, struct sock *other)
 {
@@ -255,7 +253,8 @@ static __always_inline bool is_private(struct label *l, struct sock *sk, struct 
 	return !s || !(s->flags & SESSION_NET_FREE);
 }
 
-/* check_peer decides for both hooks below, first for who asks, and reports that; then for the other end, to which it's as if nobody were there. */
+/* check_peer decides for both hooks below: for the current task, and reports a denial; then for the other end's session, for which the
+ * caller gets the error of an absent peer. */
 static __always_inline int check_peer(struct label *l, struct sock *sk, struct sock *other)
 {
 	if (l ? peer(l, other) : unconfined(-EACCES))
@@ -264,8 +263,8 @@ static __always_inline int check_peer(struct label *l, struct sock *sk, struct s
 }
 
 /*
- * security_unix_stream_connect: unix_stream_connect, for streams and sequenced packets. toolguardd may be asked whatever the
- * policy says: it begins a session within the asker's for it, and nothing else.
+ * security_unix_stream_connect: unix_stream_connect, for streams and sequenced packets. Every policy permits connecting to
+ * toolguardd, which only starts sessions nested in the client's.
  */
 SEC("lsm/unix_stream_connect")
 int BPF_PROG(toolguard_unix_stream_connect, struct sock *sk, struct sock *other, struct sock *accepted)
@@ -276,8 +275,8 @@ int BPF_PROG(toolguard_unix_stream_connect, struct sock *sk, struct sock *other,
 	return m && m->session == TOOLGUARDD ? made(l, accepted) : check_peer(l, sk, other);
 }
 
-/* security_unix_may_send: unix_dgram_connect, and unix_dgram_sendmsg for each datagram. Where the two are connected that was
- * decided before, here or by who made the pair. */
+/* security_unix_may_send: unix_dgram_connect, and unix_dgram_sendmsg for each datagram. Between connected sockets it's already decided:
+ * by this hook at connect, or by socketpair. */
 SEC("lsm/unix_may_send")
 int BPF_PROG(toolguard_unix_may_send, struct socket *sock, struct socket *other)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a task waits for at an address. */
+/* Binding to an address. */
 
 #define TCP_CLOSE 7 /* neither connected nor listening */
 
-/* bound notes down that a socket is bound, which then isn't connected: the hook holds its lock. Without space what it takes counts as its
- * own doing, which is denied sooner. */
+/* bound records that a socket is bound and not connected; the hook runs with the socket's lock held. If there's no memory to record
+ * it, its accepted connections count as outgoing ones, which are denied sooner. */
 static __always_inline int bound(struct bpf_sock_addr *ctx)
 {
 	struct peer *p;
@@ -17,8 +17,8 @@ static __always_inline int bound(struct bpf_sock_addr *ctx)
 	return 1;
 }
 
-/* taken says whether another than the session waits at an address already: where any port may be waited at, the session isn't to come in
- * between others and their clients (SO_REUSEPORT). */
+/* taken reports whether a process outside the session already listens at an address: a session that may listen at any port must not
+ * come between that process and its clients (SO_REUSEPORT). */
 static __always_inline bool taken(struct bpf_sock_addr *ctx, struct session *s, const struct endpoint *at)
 {
 	struct endpoint nowhere = {};
@@ -26,7 +26,7 @@ static __always_inline bool taken(struct bpf_sock_addr *ctx, struct session *s, 
 	return s->own && ctx->protocol == IPPROTO_TCP && server(ctx, &nowhere, at) == SERVER_OTHERS;
 }
 
-/* bind decides who may be waited for. Any free port may be taken: nobody reaches it (packet.c), and clients do so. */
+/* bind decides about listening at an address. A bind to port 0 is always allowed: clients do so, and packet.c denies what arrives. */
 static __always_inline int bind(struct bpf_sock_addr *ctx, const struct endpoint *at)
 {
 	struct session *s = session();
@@ -47,7 +47,7 @@ static __always_inline int bind(struct bpf_sock_addr *ctx, const struct endpoint
 	struct denial r = { .op = OP_BIND, .why = why, .protocol = ctx->protocol, .kind = ctx->type, .by = q.by, .at = *at };
 	deny_task(&r);
 	if (why == WHY_TAKEN)
-		bpf_set_retval(-EADDRINUSE); /* as the kernel says it of a port that isn't shared: programs then try another one */
+		bpf_set_retval(-EADDRINUSE); /* the kernel's error for a port that isn't shared: programs then try another one */
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a task does with its sockets: the first check. The hooks belong to the cgroup of the task that made the socket, whoever
- * uses it. All of a socket's addresses come by here: of connect, sendto, sendmsg and sendmmsg, from io_uring too, and of a
- * connection that begins with its first data (MSG_FASTOPEN, TCP_FASTOPEN_CONNECT).
+ * The first check: of a task's calls on its sockets. The hooks run for the cgroup in which the socket was made, whichever process
+ * uses it. They see every address: of connect, sendto, sendmsg and sendmmsg, also from io_uring, and of a connection that begins
+ * with data (MSG_FASTOPEN, TCP_FASTOPEN_CONNECT).
  */
 
 #define SOCK_STREAM 1
@@ -16,7 +16,7 @@ static __always_inline u32 kind_of(struct bpf_sock_addr *ctx)
 	return ctx->protocol == IPPROTO_UDP ? KIND_UDP : 0;
 }
 
-/* known says whether such a socket may be made: what else there is could not be decided about. */
+/* known reports whether these programs can decide about such a socket. All others are denied. */
 static __always_inline bool known(struct session *s, u32 type, u32 protocol)
 {
 	switch (protocol) {
@@ -43,11 +43,11 @@ int net_create(struct bpf_sock *ctx)
 		__sync_fetch_and_add(&s->sockets, 1);
 		return 1;
 	}
-	struct denial r = { .op = OP_SOCKET, .why = WHY_SOCKET, .protocol = ctx->protocol, .kind = ctx->type, .by = NOBODY };
+	struct denial r = { .op = OP_SOCKET, .why = WHY_SOCKET, .protocol = ctx->protocol, .kind = ctx->type, .by = NO_VERDICT };
 	return deny_task(&r);
 }
 
-/* binds says whether an option has a socket send by a device: SO_BINDTODEVICE, SO_BINDTOIFINDEX, IP_UNICAST_IF, IPV6_PKTINFO,
+/* binds reports whether an option binds a socket to a device: SO_BINDTODEVICE, SO_BINDTOIFINDEX, IP_UNICAST_IF, IPV6_PKTINFO,
  * IPV6_UNICAST_IF. */
 static __always_inline bool binds(s32 level, s32 option)
 {
@@ -62,21 +62,21 @@ static __always_inline bool binds(s32 level, s32 option)
 	return false;
 }
 
-/* Connections that exist change their device by an option, too: they are asked about nothing more. */
+/* An option changes the device of an existing connection, too, which no other hook sees. */
 SEC("cgroup/setsockopt")
 int net_option(struct bpf_sockopt *ctx)
 {
 	struct session *s = session();
 
 	if (s && (s->free || !binds(ctx->level, ctx->optname))) {
-		ctx->optlen = 0; /* as it is: of a long one there's but a part here */
+		ctx->optlen = 0; /* unchanged: of a long value the program sees only a part */
 		return 1;
 	}
-	struct denial r = { .op = OP_OPTION, .why = WHY_DEVICE, .protocol = ctx->level, .kind = ctx->optname, .by = NOBODY };
+	struct denial r = { .op = OP_OPTION, .why = WHY_DEVICE, .protocol = ctx->level, .kind = ctx->optname, .by = NO_VERDICT };
 	return deny_task(&r);
 }
 
-/* note notes down where a socket was going, and who sends it there; false: there's no space for what counts. */
+/* note records a socket's original destination and the task that sends it there; false: no memory for a record that is needed. */
 static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, const struct endpoint *to, u32 op, u32 w)
 {
 	bool sends = op == OP_CONNECT && ctx->protocol == IPPROTO_UDP;
@@ -98,16 +98,16 @@ static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, cons
 	return true;
 }
 
-/* move is what a task asks of a socket. */
+/* move is a request to connect or send. */
 struct move {
 	struct question q;
 	u32 op, protocol, type, device;
 	bool redirected; /* the socket has been redirected to egress before */
 	bool own; /* one of the session's own servers waits there */
-	u32 port; /* egress's, where the answer is WAY_EGRESS */
+	u32 port; /* egress's, for WAY_EGRESS */
 };
 
-/* decide_move says where a socket may go. */
+/* decide_move decides how a destination may be reached. */
 __noinline u32 decide_move(struct move *m)
 {
 	struct session *s = session();
@@ -118,15 +118,15 @@ __noinline u32 decide_move(struct move *m)
 		return WAY_DENIED;
 	}
 	if (m->protocol != IPPROTO_TCP && m->protocol != IPPROTO_UDP && s->free)
-		return WAY_DIRECT; /* the socket was allowed, and rules speak of nothing else */
+		return WAY_DIRECT; /* the socket was allowed, and rules are about TCP and UDP only */
 	u32 w = way(&m->q);
 	if (is_egress(s, m->q.kind, &m->q.to)) {
-		/* Connected there by its IPv4-mapped address, a socket's every datagram comes by with it (udpv6_sendmsg). */
+		/* Each datagram of a socket that is connected to an IPv4-mapped address has that address (udpv6_sendmsg). */
 		if (m->op == OP_SEND && m->redirected)
 			return WAY_DIRECT;
 		why = WHY_EGRESS;
 	} else if (m->own && w != WAY_DIRECT && m->q.by.rule < 0) {
-		return WAY_OWN; /* what a rule about addresses denies stays denied */
+		return WAY_OWN; /* a denial by a rule about addresses prevails */
 	} else if (w == WAY_EGRESS) {
 		m->port = egress_port(s, m->q.kind, is_ipv4(&m->q.to));
 		if (!m->port)
@@ -139,10 +139,10 @@ __noinline u32 decide_move(struct move *m)
 		if (!wrong_device(s, m->device, &m->q.to))
 			return w;
 		why = WHY_DEVICE;
-		m->q.by = NOBODY;
+		m->q.by = NO_VERDICT;
 	} else if (m->op == OP_CONNECT && m->protocol == IPPROTO_UDP) {
-		/* It sends nothing, and what it would send the second check denies. Whoever looks a name up connects so to each of its
-		 * addresses, to learn its own (RFC 6724). */
+		/* A connected UDP socket sends nothing yet, and the second check denies its datagrams. Resolvers connect so to each of
+		 * a name's addresses, to learn the source address (RFC 6724). */
 		return WAY_DIRECT;
 	}
 	struct denial r = { .op = m->op, .why = why, .protocol = m->protocol, .kind = m->type, .by = m->q.by, .at = m->q.to };
@@ -150,11 +150,11 @@ __noinline u32 decide_move(struct move *m)
 	return WAY_DENIED;
 }
 
-#define THERE (1 << 16) /* which is no port */
+#define THERE (1 << 16) /* no valid port */
 
-/* latest is what was last found on a processor to be reached directly. The next question there is often the same: a connection's first
- * packet comes of what connect has asked. It counts for one image of one session, and turn is odd while it's written: who reads or
- * writes it may be interrupted by another who does, on the same processor. */
+/* latest caches a processor's last destination that may be reached directly. The next decision there is often the same: a connection's
+ * first packet follows its connect. The entry is valid for one image of one session. turn is odd while it's written, since a reader or
+ * writer may be interrupted by another one on the same processor. */
 struct latest {
 	u64 turn, session, images;
 	u32 kind;
@@ -202,17 +202,17 @@ static __always_inline bool remembered(struct session *s, u32 kind, const struct
 	return *(volatile u64 *)&l->turn == turn;
 }
 
-/* freely says at once that a socket may go somewhere, directly, whatever else is known of it; false: it's to be looked at. */
+/* freely reports whether a destination is in the cache, and so may be reached directly; false: decide. */
 static __always_inline bool freely(struct session *s, u32 kind, u32 device, const struct endpoint *to)
 {
 	return s && !device && to->port != DNS && !is_egress(s, kind, to) && remembered(s, kind, to);
 }
 
-/* go is decide_move for a socket: 0: nowhere; THERE; or to egress's port. */
+/* go is decide_move for a hook: 0 (denied), THERE, or egress's port. */
 static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u32 op)
 {
 	struct move m = {
-		.q = { .kind = kind_of(ctx), .to = *to, .by = NOBODY }, .op = op, .protocol = ctx->protocol, .type = ctx->type,
+		.q = { .kind = kind_of(ctx), .to = *to, .by = NO_VERDICT }, .op = op, .protocol = ctx->protocol, .type = ctx->type,
 		.device = ctx->sk->bound_dev_if,
 	};
 	struct session *s = session();
@@ -222,8 +222,8 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 		p->waits = p->own = 0;
 	if ((op == OP_SEND || ctx->protocol != IPPROTO_UDP) && freely(s, m.q.kind, m.device, to))
 		return THERE;
-	u64 images = s ? *(volatile u64 *)&s->images : 0; /* before the image is looked up: remembered is never more than it was */
-	if (p && (m.q.kind & KIND_UDP)) { /* to connect TCP again is to begin again */
+	u64 images = s ? *(volatile u64 *)&s->images : 0; /* read before the image, so that the cache entry is never newer than the decision */
+	if (p && (m.q.kind & KIND_UDP)) { /* a second connect of a TCP socket begins a new connection */
 		m.q.permitted = permitted(p);
 		m.redirected = p->original.to.port != 0;
 	}
@@ -235,11 +235,11 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 	if (w == WAY_DENIED)
 		return 0;
 	if (w == WAY_EGRESS && !waits(ctx, m.q.kind, is_ipv4(to), m.port)) {
-		struct denial r = { .op = op, .why = WHY_EGRESS, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
+		struct denial r = { .op = op, .why = WHY_EGRESS, .protocol = m.protocol, .kind = m.type, .by = NO_VERDICT, .at = *to };
 		return deny_task(&r);
 	}
 	if (!note(ctx, p, to, op, w)) {
-		struct denial r = { .op = op, .why = WHY_MEMORY, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
+		struct denial r = { .op = op, .why = WHY_MEMORY, .protocol = m.protocol, .kind = m.type, .by = NO_VERDICT, .at = *to };
 		return deny_task(&r);
 	}
 	if (s && m.q.by.action == DIRECT)
@@ -293,7 +293,7 @@ static __always_inline int go6(struct bpf_sock_addr *ctx, u32 op)
 	return port > 0;
 }
 
-/* tcp_v4_pre_connect, udp_pre_connect (which IPv6 sockets come by, too), ping_v4_pre_connect */
+/* tcp_v4_pre_connect, udp_pre_connect (also for IPv6 sockets), ping_v4_pre_connect */
 SEC("cgroup/connect4")
 int net_connect4(struct bpf_sock_addr *ctx) { return go4(ctx, OP_CONNECT); }
 
@@ -310,7 +310,7 @@ int net_sendmsg4(struct bpf_sock_addr *ctx) { return go4(ctx, OP_SEND); }
 SEC("cgroup/sendmsg6")
 int net_sendmsg6(struct bpf_sock_addr *ctx) { return go6(ctx, OP_SEND); }
 
-/* The other end of what was redirected to egress is where it was going. */
+/* getpeername and recvmsg return the original destination in place of egress. */
 
 static __always_inline struct peer *redirected(struct bpf_sock_addr *ctx, const struct endpoint *from)
 {

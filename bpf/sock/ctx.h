@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel hands to programs of cgroups, from its stable interface (uapi/linux/bpf.h) as far as it's in use. Unlike the
- * types of vmlinux.h these are where they stand here, in every kernel.
+ * The contexts of cgroup programs, from the kernel's stable interface (uapi/linux/bpf.h), as far as they are used. Unlike the types
+ * of vmlinux.h, their fields have these offsets in every kernel.
  */
 #ifndef TOOLGUARD_SOCK_CTX_H
 #define TOOLGUARD_SOCK_CTX_H
@@ -42,7 +42,7 @@ struct bpf_sockopt {
 	s32 level, optname, optlen, retval;
 };
 
-/* bpf_sock_tuple is what sockets are looked up by. */
+/* bpf_sock_tuple is the key of a socket lookup. */
 struct bpf_sock_tuple {
 	union {
 		struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an address to an answer. What isn't in a map, or doesn't fit into one, is denied. */
+/* Decides about an address. An address that isn't in a map, or doesn't fit into one, is denied. */
 #ifndef TOOLGUARD_SOCK_DECIDE_H
 #define TOOLGUARD_SOCK_DECIDE_H
 
@@ -15,19 +15,19 @@
 #define LOOPBACK4 bpf_htonl(0x7f000001)
 #define DNS bpf_htons(53)
 
-/* peer is what is known about the other end of a socket, for as long as the socket lives. */
+/* peer is the record about the other end of a socket, for the life of the socket. */
 struct peer {
-	struct original original;  /* where it was going when it was redirected to egress, last (port 0: it wasn't), and by whom, which packets
-				    * don't show (packet.c); of datagrams also who has connected it */
-	struct endpoint permitted; /* where it was let go to because of a name: it may go on when the name has expired */
-	struct bpf_spin_lock whole; /* permitted: threads share the socket, and half of one place with half of another is a third */
-	u32 own; /* of TCP: it was let connect there because the server is the session's */
-	u32 waits; /* of TCP: it was bound and not connected since, or taken by one that was: who is at the other end has come to it */
+	struct original original;  /* the last destination redirected to egress (port 0: none) and the task, which packets don't show
+				    * (packet.c); for datagrams also the task that connected the socket */
+	struct endpoint permitted; /* the address permitted because of a name: it stays permitted after the name has expired */
+	struct bpf_spin_lock whole; /* for permitted: threads share the socket, and a half-written address would be a third one */
+	u32 own; /* of TCP: connected because the server is the session's own */
+	u32 waits; /* of TCP: bound and not connected since, or accepted from such a socket: the connection is incoming */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE); /* of who waits, to the connections that it takes */
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE); /* a listener's record is copied to the connections that it accepts */
 	__type(key, int);
 	__type(value, struct peer);
 } peers SEC(".maps");
@@ -59,7 +59,7 @@ static __always_inline struct endpoint ipv6(const u32 *addr, u32 port)
 	return (struct endpoint){ .addr = { addr[0], addr[1], addr[2], addr[3] }, .port = port & 0xffff };
 }
 
-/* Comparisons without branches: the verifier follows each of those. */
+/* Comparisons without branches, each of which the verifier would follow. */
 
 static __always_inline bool is_ipv4(const struct endpoint *e)
 {
@@ -77,7 +77,7 @@ static __always_inline bool same(const struct endpoint *a, const struct endpoint
 		 (a->port ^ b->port));
 }
 
-/* is_on_link says whether an address means nothing without a device: IPv6's of one link, groups too (fe80::/10, ff01::/16, ff02::/16). */
+/* is_on_link reports whether an address needs a device: IPv6 link-local ones and groups (fe80::/10, ff01::/16, ff02::/16). */
 static __always_inline bool is_on_link(const struct endpoint *e)
 {
 	u32 first = bpf_ntohl(e->addr[0]);
@@ -85,15 +85,15 @@ static __always_inline bool is_on_link(const struct endpoint *e)
 	return (first & 0xffc00000) == 0xfe800000 || first >> 16 == 0xff01 || first >> 16 == 0xff02;
 }
 
-/* wrong_device says whether a socket's device takes what is granted elsewhere: who has the address is another one there. What an address is
- * reached by is the machine's choice, by its routes, and no session's. */
+/* wrong_device reports whether a socket's device would lead a granted address elsewhere: on another device, another host may have it.
+ * The machine's routes choose the device, never the session. */
 static __always_inline bool wrong_device(struct session *s, u32 device, const struct endpoint *to)
 {
 	return device && device != LOOPBACK_IFINDEX && !s->free && !is_on_link(to);
 }
 
-/* normalize names the machine itself where no address does: what is decided is then what is meant (tcp_v4_connect,
- * tcp_v6_connect and their like take such a one for loopback). */
+/* normalize replaces the unspecified address by loopback, as the kernel does (tcp_v4_connect, tcp_v6_connect and the UDP
+ * counterparts). */
 static __always_inline bool normalize(struct endpoint *e)
 {
 	if (e->addr[3] | e->addr[0] | e->addr[1])
@@ -105,15 +105,15 @@ static __always_inline bool normalize(struct endpoint *e)
 	return e->addr[3];
 }
 
-/* question is about an address. */
+/* question is a decision about an address. */
 struct question {
 	u32 kind;
 	struct endpoint to;
-	struct endpoint permitted; /* to the socket, because of a name */
-	struct verdict by;	   /* the answer of the policy */
+	struct endpoint permitted; /* for the socket, because of a name */
+	struct verdict by;	   /* the policy's decision */
 };
 
-/* find is what an image says about a range. It's a function of its own so that the key's form is known to internal/loader/cgroupsock. */
+/* find looks a range up in an image. It's a separate function so that the object has the key's type, for internal/loader/cgroupsock. */
 static __noinline struct verdict *find(void *image, struct rule_key *key)
 {
 	struct verdict *v = bpf_map_lookup_elem(image, key);
@@ -125,7 +125,7 @@ static __noinline struct verdict *find(void *image, struct rule_key *key)
 	return v;
 }
 
-/* decide puts what the policy says about an address into by, and returns its action. */
+/* decide sets by to the policy's decision about an address, and returns its action. */
 __noinline u32 decide(struct question *q)
 {
 	struct rule_key key = {};
@@ -133,7 +133,7 @@ __noinline u32 decide(struct question *q)
 
 	if (!q)
 		return DENY;
-	q->by = NOBODY;
+	q->by = NO_VERDICT;
 	void *image = bpf_map_lookup_elem(&images, &first);
 	if (!image)
 		return DENY;
@@ -154,7 +154,7 @@ __noinline u32 decide(struct question *q)
 	return q->by.action;
 }
 
-/* is_named says whether egress has found this place for a name that may be reached directly: lately, or the socket was let there. */
+/* is_named reports whether egress has resolved a name that may be reached directly to this address: recently, or for this socket. */
 static __always_inline bool is_named(struct question *q)
 {
 	struct name_key key = { .port = q->to.port, .kind = q->kind };
@@ -173,7 +173,7 @@ enum way {
 	WAY_EGRESS,
 };
 
-/* way says how an address may be reached. */
+/* way returns how an address may be reached. */
 __noinline u32 way(struct question *q)
 {
 	if (!q)
@@ -183,13 +183,13 @@ __noinline u32 way(struct question *q)
 	u32 action = decide(q);
 	if (action == DIRECT)
 		return WAY_DIRECT;
-	/* What a rule about addresses denies, no name permits. */
+	/* A name permits no address that a rule about addresses denies. */
 	if (q->by.rule < 0 && is_named(q))
 		return WAY_NAMED;
 	return action == ASK ? WAY_EGRESS : WAY_DENIED;
 }
 
-/* egress_port is egress's port for what goes to an address like this; 0: it has none. */
+/* egress_port is egress's port for such an address; 0: it has none. */
 static __always_inline u32 egress_port(struct session *s, u32 kind, bool v4)
 {
 	if (kind & KIND_UDP)
@@ -197,7 +197,7 @@ static __always_inline u32 egress_port(struct session *s, u32 kind, bool v4)
 	return v4 ? s->tcp4 : s->tcp6;
 }
 
-/* is_egress says whether an address is egress's own. */
+/* is_egress reports whether an address is egress's own. */
 static __always_inline bool is_egress(struct session *s, u32 kind, const struct endpoint *at)
 {
 	bool v4 = is_ipv4(at);
@@ -207,7 +207,7 @@ static __always_inline bool is_egress(struct session *s, u32 kind, const struct 
 	return at->port && at->port == egress_port(s, kind, v4);
 }
 
-/* egresses marks egress's sockets. Its ports are anybody's when it and who started it are gone, but not the mark. */
+/* egresses marks egress's sockets. When egress and toolguard have ended, any process can bind its ports, but not get the mark. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -215,7 +215,8 @@ struct {
 	__type(value, u32);
 } egresses SEC(".maps");
 
-/* waits says whether egress waits at one of its ports, where this socket is. It's a function of its own for its callers' stack. */
+/* waits reports whether egress listens at one of its ports in this socket's network namespace. It's a separate function for its
+ * callers' stack size. */
 static __noinline bool waits(void *ctx, u32 kind, bool v4, u32 port)
 {
 	struct bpf_sock_tuple t = {};
@@ -252,8 +253,8 @@ enum server {
 	SERVER_OTHERS,
 };
 
-/* server says whose waits for TCP connections at an address, here: the session has marked its own as they were bound. from is where the
- * connection comes from, by which the kernel chooses among several at one port (SO_REUSEPORT), or nothing. */
+/* server returns whose listener is at an address: the session's own are marked when they are bound. from is the connection's source,
+ * by which the kernel selects among several at one port (SO_REUSEPORT), or NULL. */
 static __noinline u32 server(void *ctx, const struct endpoint *from, const struct endpoint *at)
 {
 	struct bpf_sock_tuple t = {};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What decides about a session's addresses and ports: the policy's image and what egress adds to it, made by internal/loader/cgroupsock
- * (image.go, maps_linux.go). Addresses and ports are in network order; an IPv4 address is its IPv6 form (::ffff:a.b.c.d).
+ * The data for decisions about addresses and ports: the policy's image and the addresses that egress adds, written by
+ * internal/loader/cgroupsock (image.go, maps_linux.go). Addresses and ports are in network order. An IPv4 address is IPv4-mapped
+ * (::ffff:a.b.c.d).
  */
 #ifndef TOOLGUARD_SOCK_IMAGE_H
 #define TOOLGUARD_SOCK_IMAGE_H
@@ -12,8 +13,8 @@ struct endpoint {
 };
 
 struct task {
-	u64 ids;   /* 0: nobody is known */
-	u64 since; /* boot, suspended or not: when it was looked at, as another may have its number later */
+	u64 ids;   /* 0: unknown */
+	u64 since; /* time since boot, including suspension, of the record: another task may get the number later */
 	u32 uid;
 	char comm[16];
 };
@@ -25,21 +26,21 @@ struct task {
 enum action {
 	DENY = 0,
 	DIRECT,
-	ASK, /* egress */
+	ASK, /* egress decides */
 };
 
 struct verdict {
 	u32 action;
-	s32 layer, rule; /* places in the policy's; -1: none */
-	u32 generation;	 /* of the image, which says which policy; 0: it's nobody's word */
+	s32 layer, rule; /* indices in the policy; -1: none */
+	u32 generation;	 /* of the image that decided; 0: none did */
 };
 
-#define NOBODY ((struct verdict){ .action = DENY, .layer = -1, .rule = -1 })
+#define NO_VERDICT ((struct verdict){ .action = DENY, .layer = -1, .rule = -1 })
 
-/* An image has for each port that the policy speaks of, and for port 0, which stands for all others, the ranges of addresses that
- * its rules distinguish. An IPv4 address lies in the first word here. */
+/* An image has, for each port in the policy's rules, and for port 0, which means all other ports, the address ranges that the rules
+ * distinguish. In a key, an IPv4 address is in the first word. */
 struct rule_key {
-	u32 bits; /* that count, of what follows */
+	u32 bits; /* of the following fields: the prefix's length */
 	u16 kind;
 	u16 port;
 	u32 addr[4];
@@ -55,7 +56,7 @@ struct image {
 	__uint(value_size, sizeof(struct verdict));
 };
 
-/* images has the image in force: another one takes its place with one write. */
+/* images has the image in force. One write replaces it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
@@ -63,7 +64,7 @@ struct {
 	__array(values, struct image);
 } images SEC(".maps");
 
-/* names are the places that egress has found for names which may be reached directly. */
+/* names has the addresses to which egress has resolved names that may be reached directly. */
 struct name_key {
 	u32 addr[4];
 	u16 port;
@@ -71,8 +72,8 @@ struct name_key {
 };
 
 struct name {
-	u64 until;	/* since boot, suspended or not: when no socket is let there any more; those that were go on */
-	u32 generation; /* of the policy by which egress has found it */
+	u64 until;	/* expiry, in time since boot including suspension; sockets that were permitted before stay permitted */
+	u32 generation; /* of the policy that permitted the name */
 	u32 unused;
 };
 
@@ -84,8 +85,8 @@ struct {
 	__type(value, struct name);
 } names SEC(".maps");
 
-/* originals says where what was redirected to egress was going, and by whom: connections, until egress has taken them, and the last datagram
- * from a port. Those that never come there make space for others. */
+/* originals has the original destination and the task of redirected connections, until egress accepts them, and of the last datagram
+ * from a port. It's an LRU map, so that entries which never reach egress are evicted. */
 struct tuple {
 	u32 client[4], listener[4];
 	u16 client_port, listener_port;
@@ -95,7 +96,7 @@ struct tuple {
 struct original {
 	struct endpoint to;
 	struct task by;
-	u64 socket, sent; /* of datagrams: whose they are, and how many there were, as others may send from the same port later */
+	u64 socket, sent; /* of datagrams: the socket's cookie and their number, since another socket may send from the same port later */
 };
 
 struct {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What leaves and what comes in: the second check, for whatever finds a way around the first. It looks at the packets
- * themselves: a connection's first one, with or without data, and every datagram. What goes on in a connection was decided
- * when it began, as long as nothing in it can lead it elsewhere: a source route (IP_OPTIONS, IPV6_RTHDR) needs no
- * capability, or didn't always, not even in the midst of a connection.
+ * The second check: of packets, in case the first check was bypassed. It checks a connection's first packet, with or without data,
+ * and every datagram. The decision about a connection's first packet applies to the rest, as long as no packet can be routed
+ * elsewhere: so source routes are denied in each one. They (IP_OPTIONS, IPV6_RTHDR) need no capability, or didn't in older kernels,
+ * even in an established connection.
  */
 
 #define TCP_SYN 0x02
@@ -12,7 +12,7 @@
 struct packet {
 	struct endpoint from, to;
 	u32 protocol;
-	bool begins; /* a connection */
+	bool begins; /* a connection's first packet */
 };
 
 struct header4 {
@@ -37,15 +37,15 @@ struct transport {
 };
 #define UDP_HEADER 8
 
-/* What the kernel puts before TCP where one packet is longer than its header can say, for devices that cut it up (BIG TCP, ip6_xmit). */
+/* The hop-by-hop option that the kernel adds to a packet of more than 64 KiB, which the device segments (BIG TCP, ip6_xmit). */
 struct jumbo {
 	u8 next, length, option, option_length;
 	u16 bytes[2];
 };
 #define MAX_LENGTH 0xffff
 
-/* part is where a packet has so many bytes; NULL: it hasn't, or not where they can be read at once, and is denied for it. The
- * kernel puts the headers of what a socket sends there, and has asked for those that a socket gets (pskb_may_pull). */
+/* part is a pointer to a part of a packet; NULL: the packet is shorter, or that part isn't in the linear area, and is denied for it.
+ * The kernel writes the headers of outgoing packets there, and pulls those of incoming ones (pskb_may_pull). */
 static __always_inline void *part(struct __sk_buff *skb, u32 at, u32 bytes)
 {
 	void *from = (void *)(long)skb->data + at;
@@ -53,7 +53,7 @@ static __always_inline void *part(struct __sk_buff *skb, u32 at, u32 bytes)
 	return from + bytes <= (void *)(long)skb->data_end ? from : NULL;
 }
 
-/* read_header4 and read_header6 return where the header ends; 0: it's not one that can be decided on, or not the only one. */
+/* read_header4 and read_header6 return the header's end; 0: it has options, extension headers or fragments, or is invalid. */
 static __always_inline u32 read_header4(struct __sk_buff *skb, struct packet *p)
 {
 	struct header4 *h = part(skb, 0, sizeof(*h));
@@ -66,7 +66,7 @@ static __always_inline u32 read_header4(struct __sk_buff *skb, struct packet *p)
 	return h->version == 0x45 && !(h->fragment & bpf_htons(0x3fff)) ? sizeof(*h) : 0;
 }
 
-/* read_jumbo returns where TCP begins in a packet that is as long as its only option says. */
+/* read_jumbo returns the offset of TCP in a packet whose only extension is the jumbo option. */
 static __always_inline u32 read_jumbo(struct __sk_buff *skb, struct packet *p)
 {
 	struct jumbo *j = part(skb, sizeof(struct header6), sizeof(*j));
@@ -111,20 +111,20 @@ static __always_inline bool read_packet(struct __sk_buff *skb, struct packet *p)
 	return true;
 }
 
-/* crossing is a packet that may cross the second check or not. */
+/* crossing is a packet that the second check decides about. */
 struct crossing {
 	struct question q; /* about the far end */
 	struct endpoint near;
 	u32 protocol, device; /* the socket's */
 	bool redirected; /* the socket has been redirected to egress */
-	bool own; /* one of the session's own servers waits at the far end */
-	struct task task; /* whose it is, where that's known */
+	bool own; /* one of the session's own servers listens at the far end */
+	struct task task; /* the sender, if known */
 };
 
 static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 protocol, struct endpoint *near, struct endpoint *far)
 {
 	struct crossing c = {
-		.q = { .kind = protocol == IPPROTO_UDP ? KIND_UDP : 0, .to = *far, .by = NOBODY }, .near = *near, .protocol = protocol,
+		.q = { .kind = protocol == IPPROTO_UDP ? KIND_UDP : 0, .to = *far, .by = NO_VERDICT }, .near = *near, .protocol = protocol,
 	};
 	struct bpf_sock *sk = skb->sk;
 
@@ -136,7 +136,7 @@ static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 proto
 		c.redirected = p->original.to.port != 0;
 		c.task = p->original.by;
 	}
-	if (c.redirected) { /* there, what was redirected is nobody else's */
+	if (c.redirected) { /* at egress, only packets of redirected sockets are accepted */
 		struct session *s = session();
 		if (s && is_egress(s, c.q.kind, far))
 			c.redirected = waits(skb, c.q.kind, is_ipv4(far), far->port);
@@ -144,7 +144,7 @@ static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 proto
 	return c;
 }
 
-/* reaches says whether the first check lets this socket reach the far end, or has redirected it to egress there, which waits for it. */
+/* reaches reports whether the first check permits this socket to reach the far end, or has redirected it to egress, which listens there. */
 static __always_inline bool reaches(struct session *s, struct crossing *c)
 {
 	if (is_egress(s, c->q.kind, &c->q.to))
@@ -153,7 +153,7 @@ static __always_inline bool reaches(struct session *s, struct crossing *c)
 	return w == WAY_DIRECT || w == WAY_NAMED || (c->own && c->q.by.rule < 0);
 }
 
-/* leads_out says whether a packet for this machine itself leaves it: by a socket's device. */
+/* leads_out reports whether a packet to a loopback address leaves the machine, because the socket is bound to a device. */
 static __always_inline bool leads_out(struct __sk_buff *skb, const struct endpoint *to)
 {
 	bool self = is_ipv4(to) ? (to->addr[3] & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000) : is_loopback6(to);
@@ -161,10 +161,10 @@ static __always_inline bool leads_out(struct __sk_buff *skb, const struct endpoi
 	return self && skb->ifindex != LOOPBACK_IFINDEX;
 }
 
-/* stray denies what can't be decided on. It's a function of its own for its callers' stack. */
+/* stray denies a packet that can't be decided about. It's a separate function for its callers' stack size. */
 static __noinline int stray(u32 op, u32 why, const struct packet *p)
 {
-	struct denial r = { .op = op, .why = why, .protocol = p->protocol, .by = NOBODY, .at = p->to };
+	struct denial r = { .op = op, .why = why, .protocol = p->protocol, .by = NO_VERDICT, .at = p->to };
 
 	deny(&r);
 	return 0;
@@ -178,7 +178,7 @@ static __always_inline int deny_packet(u32 op, u32 why, const struct crossing *c
 	return 0;
 }
 
-/* departs and arrives decide, and answer for their hooks. */
+/* departs and arrives return the decisions for their hooks. */
 
 __noinline u32 departs(struct crossing *c)
 {
@@ -189,7 +189,7 @@ __noinline u32 departs(struct crossing *c)
 	if (c->protocol != IPPROTO_TCP && c->protocol != IPPROTO_UDP) {
 		u32 why = WHY_SOCKET;
 		if (s->free && (c->protocol == IPPROTO_ICMP || c->protocol == IPPROTO_ICMPV6)) {
-			c->q.kind = KIND_UDP; /* it has no port: who is denied on every one hears nothing by it either */
+			c->q.kind = KIND_UDP; /* ICMP has no ports: it's denied to a host that is denied on every port */
 			if (decide(&c->q) == DIRECT)
 				return 1;
 			why = WHY_POLICY;
@@ -201,7 +201,7 @@ __noinline u32 departs(struct crossing *c)
 		if (!wrong_device(s, c->device, &c->q.to))
 			return 1;
 		why = WHY_DEVICE;
-		c->q.by = NOBODY;
+		c->q.by = NO_VERDICT;
 	}
 	return deny_packet(OP_PACKET, why, c, &c->q.to, c->q.by);
 }
@@ -220,15 +220,15 @@ __noinline u32 arrives(struct crossing *c)
 	return deny_packet(OP_ACCEPT, WHY_POLICY, c, &c->near, here.by);
 }
 
-/* answer is a yes or no that the verifier can see, which knows nothing of what a global function returns. */
+/* answer converts the result of a global function, which the verifier knows nothing about, to 0 or 1. */
 static __always_inline int answer(u32 yes)
 {
 	barrier_var(yes);
 	return yes & 1;
 }
 
-/* record_original notes down for egress, before the first packet of a connection leaves, or a datagram, where it was going and by whom. Where that
- * can't be noted down egress finds nothing, and closes the connection. */
+/* record_original records for egress the original destination and the task, before a connection's first packet or a datagram leaves. If
+ * that fails, egress finds no record and closes the connection. */
 static __always_inline void record_original(struct __sk_buff *skb, const struct packet *p, u32 kind)
 {
 	struct session *s = session();
@@ -248,7 +248,7 @@ static __always_inline void record_original(struct __sk_buff *skb, const struct 
 	bpf_map_update_elem(&originals, &t, &peer->original, BPF_ANY);
 }
 
-/* ip_finish_output, ip6_finish_output: whole packets of sockets, raw ones too */
+/* ip_finish_output, ip6_finish_output: complete packets of sockets, raw ones, too */
 SEC("cgroup_skb/egress")
 int net_egress(struct __sk_buff *skb)
 {
@@ -275,7 +275,7 @@ int net_egress(struct __sk_buff *skb)
 	return 1;
 }
 
-/* sk_filter_trim_cap: what a socket is about to get. Who may be reached may answer, from where it was reached. */
+/* sk_filter_trim_cap: packets that a socket is about to receive. A host that may be reached may answer from the same address. */
 SEC("cgroup_skb/ingress")
 int net_ingress(struct __sk_buff *skb)
 {

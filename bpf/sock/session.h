@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The session, and what was denied in it, reported through a ring. As with files (lib/report.h) the denial comes first: an event that
- * doesn't fit, or is one too many in its second, is counted and changes nothing.
+ * The session, and its denials, reported through a ring. As with files (lib/report.h), a denial doesn't depend on its event: an event
+ * for which there's no space, or that exceeds the rate, is only counted.
  */
 #ifndef TOOLGUARD_SOCK_SESSION_H
 #define TOOLGUARD_SOCK_SESSION_H
@@ -12,21 +12,21 @@
 #define EACCES 13
 #define EADDRINUSE 98
 
-/* Each session has programs and maps of its own, which go when its cgroup goes. */
+/* Each session has programs and maps of its own, which are freed with its cgroup. */
 struct session {
-	u64 id; /* 0: not complete; nothing is allowed */
+	u64 id; /* 0: incomplete; nothing is allowed */
 	u16 tcp4, tcp6, udp4, udp6; /* egress's ports, written at once; 0: it has none */
-	u64 free; /* no authority denies the network by default */
+	u64 free; /* no layer denies the network by default */
 	u64 own; /* its own servers on loopback may be reached, on any port that no rule denies */
-	u64 images; /* how often the image was exchanged: counted when no program runs on with the former one */
-	u64 sockets; /* how many were made */
+	u64 images; /* replacements of the image, counted when no program uses the former one any more */
+	u64 sockets; /* number of sockets made */
 	u64 sequence; /* of the last event */
-	u64 denied;   /* everything denied */
+	u64 denied;   /* all denials */
 	u64 suppressed; /* denied and not reported: more than RATE in a second */
 	u64 lost;	/* denied and not reported: no space in the ring */
-	u64 second;	/* the rate's window, in seconds since boot, and what was reported in it */
+	u64 second;	/* the rate's window, in seconds since boot, and the events reported in it */
 	u64 reported;
-	u32 saved_size; /* what whoever owns the session next must know, and nobody else; programs don't read it */
+	u32 saved_size; /* private state for the session's next owner; the programs don't read it */
 	u8 saved[2048];
 };
 
@@ -38,32 +38,32 @@ struct {
 	__type(value, struct session);
 } sessions SEC(".maps");
 
-/* op is what was tried. internal/loader/cgroupsock (event.go) has the same lists. */
+/* op is the denied operation. internal/loader/cgroupsock (event.go) has the same lists. */
 enum op {
 	OP_SOCKET = 1,
 	OP_CONNECT,
 	OP_SEND,
 	OP_BIND,
-	OP_PACKET, /* one that would have left */
-	OP_ACCEPT, /* one that would have come in */
+	OP_PACKET, /* an outgoing one */
+	OP_ACCEPT, /* an incoming one */
 	OP_OPTION, /* of a socket: protocol is its level, kind its number */
 };
 
 enum why {
-	WHY_POLICY = 1, /* layer and rule say which */
-	WHY_EGRESS,	/* egress itself, or there is none to ask */
-	WHY_SOCKET,	/* no such socket is ever granted */
-	WHY_DEVICE,	/* by a device that the machine hasn't chosen, or one that doesn't lead to egress */
-	WHY_ROUTE,	/* the packet has options or headers that can lead it elsewhere, or isn't whole */
-	WHY_MEMORY,	/* no space to note down where the socket was going */
-	WHY_TAKEN,	/* layer and rule grant it where no other process waits, and one does */
+	WHY_POLICY = 1, /* by layer and rule */
+	WHY_EGRESS,	/* egress's own address, or egress doesn't run */
+	WHY_SOCKET,	/* no policy grants such a socket */
+	WHY_DEVICE,	/* the socket is bound to a device that isn't the machine's choice, or doesn't lead to egress */
+	WHY_ROUTE,	/* the packet has options or headers that can route it elsewhere, or is a fragment */
+	WHY_MEMORY,	/* no memory to record the original destination */
+	WHY_TAKEN,	/* layer and rule grant a port that no other process uses, and one does */
 };
 
 struct event {
-	u64 time; /* since boot, suspended or not */
+	u64 time; /* since boot, including suspension */
 	u64 session;
 	u64 sequence;
-	u64 since; /* boot: when the task was looked at */
+	u64 since; /* since boot: when the task was recorded */
 	u32 pid, tid, uid;
 	u32 op, why;
 	s32 layer, rule;
@@ -87,8 +87,8 @@ static __always_inline struct session *session(void)
 	return s && s->id ? s : NULL;
 }
 
-/* within_rate says whether one more event of this second is reported. The window may begin twice on two CPUs at once: then a
- * few more are reported than RATE; the count of those that aren't is exact. */
+/* within_rate reports whether the rate permits one more event in this second. The window may begin on two CPUs at once: then a few
+ * more events are reported than RATE. The count of suppressed events is exact. */
 static __always_inline bool within_rate(struct session *s)
 {
 	u64 now = bpf_ktime_get_boot_ns() / 1000000000ULL;
@@ -100,7 +100,7 @@ static __always_inline bool within_rate(struct session *s)
 	return __sync_fetch_and_add(&s->reported, 1) < RATE;
 }
 
-/* denial is what was denied, to be reported. */
+/* denial is a denial to report. */
 struct denial {
 	u32 op, why, protocol, kind;
 	struct verdict by;
@@ -109,11 +109,11 @@ struct denial {
 };
 
 /*
- * Functions that aren't static are global for the verifier's sake: it looks at each once, for whatever it may be called with,
- * and not once for each call. That's why their pointers are checked.
+ * Functions that aren't static are global, so that the verifier checks each one once, for any arguments, and not once for each call.
+ * So they check their pointers.
  */
 
-/* emit writes a denial's event. It's a function of its own so that the event's form is known to internal/loader/cgroupsock. */
+/* emit writes a denial's event. It's a separate function so that the object has the event's type, for internal/loader/cgroupsock. */
 static __noinline int emit(struct event *e, const struct denial *r)
 {
 	e->time = bpf_ktime_get_boot_ns();
@@ -133,7 +133,7 @@ static __noinline int emit(struct event *e, const struct denial *r)
 	return 0;
 }
 
-/* deny counts a denial, and reports it. */
+/* deny counts and reports a denial. */
 __noinline int deny(struct denial *r)
 {
 	struct session *s = session();
@@ -158,7 +158,7 @@ __noinline int deny(struct denial *r)
 	return 0;
 }
 
-/* current_task is for the hooks that a task comes by, which packets needn't. */
+/* current_task records the current task, for the hooks of system calls. Packets may be handled in another task. */
 static __always_inline void current_task(struct task *t)
 {
 	t->ids = bpf_get_current_pid_tgid();
@@ -167,7 +167,7 @@ static __always_inline void current_task(struct task *t)
 	bpf_get_current_comm(t->comm, sizeof(t->comm));
 }
 
-/* deny_task is deny for what the current task does, and is its hook's answer. */
+/* deny_task is deny for the current task, and returns the hook's value. */
 static __always_inline int deny_task(struct denial *r)
 {
 	bpf_set_retval(-EACCES);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks the matcher about files that the calling process has open, for the tests of internal/loader: it needs no hook, so it
- * runs also where the kernel takes no LSM programs.
+ * Runs the matcher on files that the calling process has open, for the tests of internal/loader. It needs no hook, so that it runs
+ * also on kernels without BPF LSM.
  */
 #include "../lib/vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -11,7 +11,7 @@
 
 struct question {
 	u32 fd, need, hot, rounds;
-	u32 thread, opened; /* who opens fd, and how often */
+	u32 thread, opened; /* the thread that opens fd, and how often */
 };
 
 struct work {
@@ -73,8 +73,8 @@ int ask(void *ctx)
 	return 0;
 }
 
-/* Where the thread in question gets the descriptor, asks about the file that was asked about last, which is the one that it opens: what a
- * decision costs amid real opens, where the kernel takes no LSM programs. With rounds == 0 it only gets there. */
+/* When the measured thread gets the descriptor, decides about the last file again, which is the one that it opens: this measures
+ * decisions among real opens on kernels without BPF LSM. With rounds == 0 it decides nothing. */
 SEC("raw_tp/sys_exit")
 int opened(u64 *ctx)
 {

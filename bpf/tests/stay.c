@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that runs until its memory says that it is to end, for the tests of internal/loader of who waits for programs that run.
+ * A program that runs until a word in its map is set, for the tests of internal/loader that wait for running programs.
  */
 #include "../lib/vmlinux.h"
 #include <bpf/bpf_helpers.h>
