@@ -16,30 +16,30 @@ type Thread struct{ Process, ID int }
 
 func (t Thread) key() uint64 { return uint64(t.Process)<<32 | uint64(t.ID) }
 
-// ExpectThread has the kernel put a thread into the session, for good, at the very next thing that it does. The thread must have
-// no_new_privs, and be in no session until then or, where from isn't 0, in that one: whose policy the new session's has in it.
+// ExpectThread makes the kernel add a thread to the session at the thread's next hook. It can't leave the session again. The thread must
+// have no_new_privs. It must be in no session or, if from isn't 0, in the session from, whose policy the new session's policy includes.
 func (s *Session) ExpectThread(t Thread, from uint64) error {
-	return s.k.lock.hold(func() error {
+	return s.k.lock.with(func() error {
 		atomic.StoreUint32(s.k.starting, 1)
 		return s.k.pending.Put(t.key(), kernelStart{Id: s.id, From: from, Slot: uint32(s.slot)})
 	})
 }
 
-// ConfirmThread ends what ExpectThread began, whether the thread is in the session or not, and forgets that it was denied its proof. That is all
-// it forgets: by now the thread, and whom it has started, may have tried what they like.
+// ConfirmThread ends ExpectThread, whether or not the thread is in the session, and removes the denial of TryCanary from the session's
+// events and counts. It removes no other denial: the thread and its children may have caused some already.
 func (s *Session) ConfirmThread(t Thread) error {
-	if err := s.k.forget(t); err != nil {
+	if err := s.k.cancel(t); err != nil {
 		return err
 	}
 	return s.events.read(func(p *pages) {
 		p.drainWhile(func(record []byte) bool {
 			id, ev, err := decode(record, time.Time{})
-			if err != nil || id != s.id { // of a session that had this ring before
+			if err != nil || id != s.id { // of an earlier session with this ring
 				return true
 			}
 			proof := ev.TID == t.ID && ev.Op == OpOpen && len(ev.Paths) == 1 && ev.Paths[0].Path == image.Canary
 			if proof {
-				atomic.AddUint64(&s.at.Denied, ^uint64(0)) // one less: the kernel goes on counting
+				atomic.AddUint64(&s.at.Denied, ^uint64(0)) // decrement: the kernel counts at the same time
 				atomic.CompareAndSwapUint64(&s.at.Sequence, ev.Sequence, ev.Sequence-1)
 			}
 			return proof
@@ -47,7 +47,7 @@ func (s *Session) ConfirmThread(t Thread) error {
 	})
 }
 
-// CancelThread is ConfirmThread for a session that ends: who isn't in it when that returns never will be.
+// CancelThread is ConfirmThread for a session that ends: a thread that isn't in the session when it returns never will be.
 func (s *Session) CancelThread(t Thread) error {
 	if err := s.ConfirmThread(t); err != nil {
 		return err
@@ -55,8 +55,8 @@ func (s *Session) CancelThread(t Thread) error {
 	return s.k.grace(s.at.Ring, s.ring) // a program may be adopting it
 }
 
-// SelfTest has expect see to it that the calling thread is put into a session, and proves that it's in: it's denied what it could
-// do before. The thread must be locked.
+// SelfTest calls expect, which must add the calling thread to a session, and verifies that the thread is confined: opening the canary
+// works before and is denied after. The thread must be locked.
 func SelfTest(expect func() error) error {
 	if err := TryCanary(); err != nil {
 		return fmt.Errorf("open %s before the session: %w", image.Canary, err)
@@ -76,7 +76,7 @@ func SelfTest(expect func() error) error {
 var errUnconfined = errors.New("the kernel doesn't confine this thread to the session: what the programs must deny was allowed " +
 	"(\"bpf\" may be missing in the kernel's lsm= list)")
 
-// TryCanary opens what no session may. ConfirmThread forgets that it was denied.
+// TryCanary opens the canary, which every session is denied. ConfirmThread removes the denial.
 func TryCanary() error {
 	fd, err := unix.Open(image.Canary, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -85,13 +85,13 @@ func TryCanary() error {
 	return err
 }
 
-// forget takes a thread out of those that are to be adopted, if it's still there.
-func (k *Kernel) forget(t Thread) error {
-	return k.lock.hold(func() error { return k.prune(t) })
+// cancel removes a thread from the pending ones.
+func (k *Kernel) cancel(t Thread) error {
+	return k.lock.with(func() error { return k.prunePending(t) })
 }
 
-// prune takes out of the threads that are to be adopted one, those whose session is over, and those whose toolguard has died.
-func (k *Kernel) prune(t Thread) error {
+// prunePending removes from the pending threads t, those of ended sessions, and those whose toolguard has died.
+func (k *Kernel) prunePending(t Thread) error {
 	drop, left := []uint64{t.key()}, false
 	var key uint64
 	var start kernelStart

@@ -6,16 +6,16 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Event is something that the kernel denied or, with OpExec, that was executed.
+// Event is a denial by the kernel or, with OpExec, an executed program.
 type Event struct {
 	Time       time.Time
-	Sequence   uint64 // of the session; one that is missing was lost
+	Sequence   uint64 // of the session; a missing number is a lost event
 	Generation uint32 // of the image that decided
 
 	PID, TID, UID int
 	Start         time.Time // of the process
 	Comm          string
-	Other         int // the process that it was about; 0: none
+	Other         int // the process that it's about; 0: none
 	Parent        Parent
 
 	Op     Op
@@ -23,34 +23,34 @@ type Event struct {
 	Errno  int
 	Detail uint32 // by Op
 	Paths  []Asked
-	Walk   Walk   // what came of following the path that is denied
-	Args   string // what a program is called and the beginning of its arguments, each with a NUL after it; MaxArgs bytes at most
+	Walk   Walk   // the outcome of following the denied path
+	Args   string // argv[0] and the beginning of the arguments, each with its NUL; at most MaxArgs bytes
 	Asked  string // OpExec: the name that it was executed by
-	Cut    bool   // the last path isn't complete
+	Cut    bool   // the last path is truncated
 
-	// Who was the first to withhold something: places in the policy's Layers and Rules. -1: nobody, no rule.
+	// The indices of the first layer and rule that denied, in the policy's Layers and Rules. -1: none.
 	Layer, Rule int
 }
 
-// Parent is who started a process, or who has it now, as it was when the event happened.
+// Parent is a process's parent at the time of the event.
 type Parent struct {
 	PID, UID int
 	Comm     string
 }
 
-// MaxArgs is how much of a program's denied arguments an event has (bpf/lib/report.h).
+// MaxArgs limits the denied arguments in an event, in bytes (bpf/lib/report.h).
 const MaxArgs = 256
 
-// Asked is what was needed on a path, and what there is.
+// Asked is a path with the capabilities that were needed and those that are granted.
 type Asked struct {
 	Path       string
 	Need, Have policy.Caps
 }
 
-// Op is what was tried.
+// Op is the denied operation.
 type Op uint32
 
-// What can be tried: bpf/lib/report.h has the same list.
+// The operations; bpf/lib/report.h has the same list.
 const (
 	OpOpen Op = 1 + iota
 	OpTruncate
@@ -61,7 +61,7 @@ const (
 	OpMetadata
 	OpExecute
 	OpMap
-	OpCommand // Detail isn't 0 where Args is the name that it was executed by, and it was called otherwise
+	OpCommand // Detail isn't 0 if Args has the name that it was executed by in place of argv[0]
 	OpUnix
 	OpIoctl
 	OpReceive
@@ -87,13 +87,13 @@ var opNames = [...]string{
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }
 
-// doors are the names of what Detail distinguishes: bpf/lib/report.h has the same lists.
+// doors are the names of Detail's values; bpf/lib/report.h has the same lists.
 var doors = map[Op][]string{
 	OpMount:  {"", "mount", "move_mount", "umount", "remount", "pivot_root", "chroot"},
 	OpKernel: {"", "bpf", "perf_event", "loading a module", "code for the kernel", "io_uring"},
 }
 
-// Door is what exactly was tried, where the operation has several ways; "" where it doesn't.
+// Door is the variant of the operation; "" if it has none.
 func (e *Event) Door() string {
 	if names := doors[e.Op]; names != nil {
 		return name(names, e.Detail)
@@ -101,28 +101,28 @@ func (e *Event) Door() string {
 	return ""
 }
 
-// Why is why it was denied.
+// Why is the reason of a denial.
 type Why uint32
 
 // The reasons, as in bpf/lib/decide.h.
 const (
-	WhyRule       Why = 1 + iota // something needed isn't given
-	WhyGain                      // a rename or link would give something
-	WhyDevice                    // devices are never made
-	WhyUnresolved                // Walk says how
-	WhyEnded                     // the session isn't there any more
+	WhyRule       Why = 1 + iota // the rules don't grant a needed capability
+	WhyGain                      // a rename or link would add a capability
+	WhyDevice                    // no session creates devices
+	WhyUnresolved                // Walk has the cause
+	WhyEnded                     // the session has ended
 	WhyAlways                    // denied to every session
 	WhyArgs                      // the command is listed, these arguments aren't
 	WhyCommand                   // the command isn't listed
-	WhyOutside                   // it's about a task, a socket, a pipe or memory of another than the session
-	WhyNet                       // the policy grants nothing that takes such a socket
-	WhyFiles                     // the session, or its user, has as many files that send signals (F_SETOWN, O_ASYNC, leases) as one may have
+	WhyOutside                   // the task, socket, pipe or memory belongs to a process outside the session
+	WhyNet                       // the policy grants nothing that needs such a socket
+	WhyFiles                     // the session or its user has reached the limit of files that send signals (F_SETOWN, O_ASYNC, leases)
 )
 
-// CreateUnknown, in the Detail of OpCreate, says that the kernel didn't know yet whether there is something of that name: bpf/lib/report.h has the same.
+// CreateUnknown, in the Detail of OpCreate: the kernel hadn't looked the name up yet. bpf/lib/report.h has the same.
 const CreateUnknown = 1
 
-// What moves, in the Detail of WhyGain: bpf/lsm/directory.c has the same list.
+// The Detail of WhyGain; bpf/lsm/directory.c has the same list.
 const (
 	MoveDir     = 1 << iota // a folder
 	MoveBack                // the other way, too
@@ -133,19 +133,19 @@ var whyNames = [...]string{"", "rule", "gain", "device", "unresolved", "ended", 
 
 func (w Why) String() string { return name(whyNames[:], uint32(w)) }
 
-// Walk is what came of following a path.
+// Walk is the outcome of following a path.
 type Walk uint32
 
 // The outcomes, as in bpf/lib/walk.h.
 const (
 	WalkOK        Walk = iota
-	WalkInternal       // no path leads there: a pipe, a socket, memory
+	WalkInternal       // it has no path: a pipe, a socket, memory
 	WalkDeep           // more components than are followed
 	WalkDetached       // in no tree, or in another one than the policy's
-	WalkBusy           // renamed again and again meanwhile
+	WalkBusy           // renamed during every attempt
 	WalkBroken         // the kernel's structures could not be read
-	WalkMoved          // followed, and renamed since: an event's path is what it's called now
-	WalkExchanged      // the session got another policy before the decision was whole
+	WalkMoved          // renamed after the decision: the event has the new path
+	WalkExchanged      // the session got another policy during the decision
 	WalkCostly         // more names and patterns than may be followed for one decision
 )
 

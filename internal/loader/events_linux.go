@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Listen begins to tell f every event of the session, one at a time, until End. f must not wait.
+// Listen calls f with every event of the session, one at a time, until End. f must not block.
 func (s *Session) Listen(f func(Event)) {
 	s.reading = make(chan error, 1)
 	s.emit = func(record []byte) {
 		id, ev, err := decode(record, booted())
-		if err == nil && id == s.id { // else of a session that had this ring before
+		if err == nil && id == s.id { // otherwise of an earlier session with this ring
 			f(ev)
 		}
 	}
 	go func() { s.reading <- s.events.run(s.emit) }()
 }
 
-// unlisten ends Listen. What comes from now on stays in the ring.
+// unlisten ends Listen. Later events stay in the ring.
 func (s *Session) unlisten() error {
 	if s.reading == nil {
 		return nil
@@ -28,13 +28,13 @@ func (s *Session) unlisten() error {
 	return <-s.reading
 }
 
-// giveRing lets other sessions have the ring, and returns the records that are still in it. It's called with the kernel's lock held, until which
-// no other session may have the ring: one that gets it passes over everything that it finds in it (begin).
-func (s *Session) giveRing() (rest [][]byte, err error) {
+// releaseRing releases the ring for other sessions, and returns the records that are still in it. The caller holds the kernel's lock,
+// since the next session with this ring skips all records in it (begin).
+func (s *Session) releaseRing() (rest [][]byte, err error) {
 	ring := s.at.Ring
 	atomic.StoreUint32(&s.at.Ring, noRing)
 	if s.Counts().Living > 0 {
-		err = s.k.grace(ring, s.ring) // a program may be writing into it
+		err = s.k.grace(ring, s.ring) // a running program may be writing to it
 	}
 	if s.reading == nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Flags are what a policy can allow that is no rule about a path or a program.
+// Flags are the permissions of a policy that aren't rules about paths or programs.
 type Flags uint32
 
 // The flags of bpf/lib/session.h.
@@ -22,11 +22,11 @@ const (
 	flagIOUring
 )
 
-// Sockets are the flags of a session whose every address and port somebody else decides about: it may make internet sockets of
-// both kinds.
+// Sockets are the flags of a session about whose addresses and ports package cgroupsock decides: it may make internet sockets of both
+// kinds.
 const Sockets = flagStream | flagDatagram
 
-// named are the flags that the names of system calls stand for. The filter of system calls tells those of a group apart.
+// named has the flags by names of system calls. The seccomp filter distinguishes the calls of one flag.
 var named = []struct {
 	flag  Flags
 	calls []string
@@ -37,7 +37,7 @@ var named = []struct {
 	{flagIOUring, []string{"io_uring_setup"}},
 }
 
-// FlagsOf is what every authority of a policy allows.
+// FlagsOf returns the flags that every layer of a policy allows.
 func FlagsOf(c *policy.Compiled) Flags {
 	flags := flagNamespaces | flagStream | flagDatagram | flagNetFree
 	spoke := false
@@ -65,7 +65,7 @@ func FlagsOf(c *policy.Compiled) Flags {
 	return flags
 }
 
-// granted are the kinds of internet sockets that net rules have a use for.
+// granted returns the kinds of internet sockets that net rules need.
 func granted(rules []*policy.Rule) (flags Flags) {
 	for _, r := range rules {
 		switch {
@@ -79,7 +79,7 @@ func granted(rules []*policy.Rule) (flags Flags) {
 	return flags
 }
 
-// allows reports whether every authority that says something about system calls allows this one by name, and any does.
+// allows reports whether some layer allows the system call by name, and every layer with rules about system calls does.
 func allows(c *policy.Compiled, call string) bool {
 	any := false
 	for _, l := range c.Layers {

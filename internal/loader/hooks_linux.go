@@ -1,14 +1,14 @@
 package loader
 
-// hook is a place in the kernel that a program of bpf/ is attached to: bpf_lsm_NAME for the NAME that is its key, or for
-// those that only look on (fentry, tp_btf) the function or tracepoint itself.
+// hook is what a program of bpf/ is attached to: bpf_lsm_NAME, with its key as NAME, or, for programs that only observe (fentry,
+// tp_btf), the function or tracepoint.
 type hook struct {
 	mediates string
-	// optional says why a kernel without this hook holds a session all the same; "" where none does.
+	// optional is the reason why a kernel without this hook enforces policies nevertheless; "" if the hook is required.
 	optional string
 }
 
-// hooks lists every program of the object. bpf/lsm/*.c says at each what it's called from.
+// hooks lists every program of the object. bpf/lsm/*.c names the callers of each.
 var hooks = map[string]hook{
 	// task.c
 	"task_alloc":          {mediates: "new tasks: they get the label of the one that makes them"},
@@ -26,7 +26,7 @@ var hooks = map[string]hook{
 	"security_file_free":  {mediates: "nothing: it forgets files that send signals"},
 	"file_send_sigiotask": {mediates: "signals that files send"},
 
-	// socket.c
+	// unix.c
 	"socket_create":       {mediates: "making a socket"},
 	"socket_post_create":  {mediates: "nothing: it remembers whose a socket is"},
 	"socket_bind":         {mediates: "nothing: it remembers whose a unix socket is that was given to a session"},
@@ -35,7 +35,7 @@ var hooks = map[string]hook{
 	"unix_may_send":       {mediates: "sending to a unix socket"},
 	"kern_path":           {mediates: "nothing: it tells the path by which a unix socket was found"},
 
-	// tree.c
+	// directory.c
 	"path_mknod":   {mediates: "creating a file, fifo, socket or device"},
 	"path_mkdir":   {mediates: "creating a folder"},
 	"path_symlink": {mediates: "creating a symlink"},
@@ -90,6 +90,6 @@ var hooks = map[string]hook{
 	"uring_cmd":             {mediates: "ioctl by io_uring"},
 	"uring_override_creds":  {mediates: "io_uring with registered credentials"},
 
-	// call.c
+	// syscall.c
 	"audit_seccomp": {mediates: "nothing: it tells of refused system calls", optional: "without CONFIG_AUDITSYSCALL nobody is told of refused system calls"},
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
-// current is the folder of this version, which appears in one piece when everything in it is in place. The programs of several versions can
-// be attached at once: each knows only its own sessions.
+// current is the folder of this version. It's renamed into place when it's complete. The programs of several versions can be attached at
+// the same time; each confines only its own sessions.
 const current = bpffs.Root + "/" + version
 
-// Kernel is toolguard's state in the kernel, as far as sessions need it.
+// Kernel is toolguard's state in the kernel.
 type Kernel struct {
 	lock     *lock
 	sessions []kernelSession // the map's own memory
@@ -32,22 +32,22 @@ type Kernel struct {
 	mapped [][]byte
 }
 
-// Open opens what is pinned, and loads, attaches and pins it first where nothing is. note gets what changed on the
-// machine beside that; it may be nil.
+// Open opens the pinned programs and maps. If there are none, it loads, attaches and pins them first. It calls note, which may be nil, with
+// each other change to the machine.
 func Open(note func(string)) (*Kernel, error) {
 	k, err := openPinned()
 	if !errors.Is(err, fs.ErrNotExist) {
 		return k, err
 	}
 	err = install(note)
-	remember(err)
+	record(err)
 	if err != nil {
 		return nil, err
 	}
 	return openPinned()
 }
 
-// openPinned opens what is pinned; fs.ErrNotExist where nothing is.
+// openPinned opens the pinned maps; fs.ErrNotExist if there are none.
 func openPinned() (_ *Kernel, err error) {
 	k := &Kernel{}
 	defer func() {
@@ -96,7 +96,7 @@ func (k *Kernel) mapPin(name string) ([]byte, error) {
 	return mem, nil
 }
 
-// Close lets go of everything. Sessions stay as they are.
+// Close closes all descriptors. Sessions stay as they are.
 func (k *Kernel) Close() {
 	for _, m := range []*ebpf.Map{k.images, k.pending, k.labels, k.makers, k.rings} {
 		if m != nil {
@@ -111,8 +111,8 @@ func (k *Kernel) Close() {
 	}
 }
 
-// install loads, attaches and pins this version's programs, unless another toolguard has been quicker. Whatever older
-// versions have left goes, if nothing is confined by it.
+// install loads, attaches and pins this version's programs, unless another process has just done so. It removes the programs of other
+// versions that confine no process.
 func install(note func(string)) error {
 	if note == nil {
 		note = func(string) {}
@@ -122,7 +122,7 @@ func install(note func(string)) error {
 		return err
 	}
 	defer l.close()
-	return l.hold(func() error {
+	return l.with(func() error {
 		if _, err := os.Stat(current); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -146,7 +146,7 @@ func install(note func(string)) error {
 	})
 }
 
-// installIn loads in a folder that gets its final name when all is in place.
+// installIn loads into a folder that gets its final name when it's complete.
 func installIn(fresh string) error {
 	if err := os.Mkdir(fresh, 0o700); err != nil {
 		return err

@@ -13,8 +13,7 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// load puts the maps and programs into the kernel, attaches them and pins them in dir. What fails leaves nothing but dir
-// behind.
+// load loads the maps and programs, attaches them and pins them in dir. If it fails, only dir remains.
 func load(dir string) error {
 	spec, err := loadKernel()
 	if err != nil {
@@ -39,7 +38,7 @@ func load(dir string) error {
 	return attachAll(spec, created.Maps, dir)
 }
 
-// readyRings is how many sessions at a time find a ring made. To put another one into the map takes the kernel 10 to 20 ms.
+// readyRings is the number of rings that are made in advance. Adding one to the map takes the kernel 10 to 20 ms.
 const readyRings = 4
 
 func makeRings(rings *ebpf.Map) error {
@@ -49,13 +48,13 @@ func makeRings(rings *ebpf.Map) error {
 			return err
 		}
 		if err := errors.Join(rings.Put(i, r), r.Close()); err != nil {
-			return fmt.Errorf("keep a ring for events: %w", err)
+			return fmt.Errorf("add a ring for events: %w", err)
 		}
 	}
 	return nil
 }
 
-// prune leaves out the programs for hooks that this kernel doesn't have.
+// prune removes the programs for optional hooks that this kernel doesn't have.
 func prune(programs map[string]*ebpf.ProgramSpec) error {
 	kernel, err := btf.LoadKernelSpec()
 	if err != nil {
@@ -86,7 +85,7 @@ func createMaps(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
 	return c, nil
 }
 
-// attachAll loads the programs, which is nearly all of a start's time, on all processors.
+// attachAll loads the programs in parallel, on all processors: it's nearly all of a start's time.
 func attachAll(spec *ebpf.CollectionSpec, maps_ map[string]*ebpf.Map, dir string) error {
 	names := slices.Sorted(maps.Keys(spec.Programs))
 	size := (len(names) + runtime.NumCPU() - 1) / runtime.NumCPU()
@@ -116,7 +115,7 @@ func attach(spec *ebpf.CollectionSpec, names []string, maps_ map[string]*ebpf.Ma
 		if err != nil {
 			return fmt.Errorf("attach %s: %w", name, err)
 		}
-		err = l.Pin(filepath.Join(dir, name)) // the link holds its program
+		err = l.Pin(filepath.Join(dir, name)) // the link keeps its program loaded
 		if err := errors.Join(err, l.Close()); err != nil {
 			return fmt.Errorf("pin %s: %w", name, err)
 		}
@@ -124,7 +123,7 @@ func attach(spec *ebpf.CollectionSpec, names []string, maps_ map[string]*ebpf.Ma
 	return nil
 }
 
-// attachOne attaches a program to its hook, or to the function that it only looks at.
+// attachOne attaches a program to its hook, or to the function or tracepoint that it observes.
 func attachOne(p *ebpf.Program) (link.Link, error) {
 	if p.Type() == ebpf.Tracing {
 		return link.AttachTracing(link.TracingOptions{Program: p})

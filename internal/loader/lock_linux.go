@@ -14,15 +14,15 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 )
 
-// How long to wait for others: loading takes some tenths of a second, where processors are emulated a minute, everything else
+// How long to wait for other processes: loading takes some tenths of a second (a minute on emulated processors), everything else
 // microseconds.
 const patience = 5 * time.Minute
 
-// lock is an open lock file. The kernel counts each as another holder (open file description locks, fcntl(2)).
+// lock is an open lock file. Each is a separate owner of locks (open file description locks, fcntl(2)).
 //
-// Several toolguards share the maps. What they change together they change under locks on bytes of a file, which the kernel
-// drops when their holder dies, however it dies: byte 0 is for the maps, and byte 1+N belongs to whoever owns slot N. The
-// programs of each version have a file of their own; the one called load is for who loads and unloads them.
+// Several processes of toolguard share the maps. They change them under locks on bytes of a file, which the kernel releases when the
+// process dies: byte 0 is for the maps, byte 1+N for the owner of slot N. The programs of each version have their own file. The file
+// named load is for loading and unloading programs.
 type lock struct {
 	fd int
 	mu sync.Mutex // for goroutines, which the kernel can't distinguish
@@ -43,12 +43,12 @@ func openLock(name string) (*lock, error) {
 	return &lock{fd: fd}, nil
 }
 
-// folders makes those that there are only one of, whatever the version.
+// folders makes the folders that all versions share.
 func folders() error {
 	for _, dir := range []string{image.RunFolder, image.Canary} {
 		err := os.Mkdir(dir, 0o755)
 		if err == nil {
-			err = os.Chmod(dir, 0o755) // whatever the umask: every user's proof is that he can open it
+			err = os.Chmod(dir, 0o755) // whatever the umask: every user must be able to open the canary
 		}
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
@@ -63,8 +63,8 @@ func (l *lock) set(byte int64, kind int16) error {
 	return unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind, Start: byte, Len: 1})
 }
 
-// hold runs f while no other toolguard changes the maps.
-func (l *lock) hold(f func() error) error {
+// with runs f with the lock on the maps.
+func (l *lock) with(f func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	wait := 100 * time.Microsecond
@@ -76,15 +76,15 @@ func (l *lock) hold(f func() error) error {
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) || time.Since(began) > patience {
 			return fmt.Errorf("wait for the lock in %s: %w", image.LockFolder, err)
 		}
-		wait = min(2*wait, max(10*time.Millisecond, time.Since(began)/16)) // who loads needs the processor
+		wait = min(2*wait, max(10*time.Millisecond, time.Since(began)/16)) // the process that loads needs the processor
 	}
 	return errors.Join(f(), l.set(0, unix.F_UNLCK))
 }
 
-// own makes a slot this holder's.
+// own locks a slot.
 func (l *lock) own(slot int) error { return l.set(1+int64(slot), unix.F_WRLCK) }
 
-// owned reports whether another holder owns a slot.
+// owned reports whether another lock owns a slot.
 func (l *lock) owned(slot int) (bool, error) {
 	k := unix.Flock_t{Type: unix.F_WRLCK, Start: 1 + int64(slot), Len: 1}
 	err := unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_GETLK, &k)

@@ -14,10 +14,10 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
-// partial ends the name of a folder that isn't complete yet.
+// partial is the suffix of a folder that isn't complete yet.
 const partial = "-partial"
 
-// mountBPF makes sure that there is a BPF file system to pin in; mounted says that it had to be mounted.
+// mountBPF makes sure that a BPF file system is mounted; mounted is true if it wasn't before.
 func mountBPF() (mounted bool, err error) {
 	if there, err := bpffs.Mounted(); there || err != nil {
 		return false, err
@@ -29,10 +29,10 @@ func mountBPF() (mounted bool, err error) {
 	return true, nil
 }
 
-// pinName is what a map's pin is called: the BPF file system takes no dots.
+// pinName is the name of a map's pin. The BPF file system rejects dots.
 func pinName(name string) string { return strings.TrimPrefix(name, ".") }
 
-// tidy removes what died on its way here, and the state of other versions that guard nobody any more.
+// tidy removes incomplete folders of dead processes, and the state of other versions that confine no process any more.
 func tidy(note func(string)) error {
 	entries, err := os.ReadDir(bpffs.Root)
 	if err != nil {
@@ -61,14 +61,14 @@ func tidy(note func(string)) error {
 	return nil
 }
 
-// remove takes one version's state out of the kernel, or returns how many sessions it still guards.
+// remove removes one version's state from the kernel, or returns the number of its sessions.
 func remove(dir string) (sessions int, err error) {
 	l, err := openLock(filepath.Base(dir))
 	if err != nil {
 		return 0, err
 	}
 	defer l.close()
-	err = l.hold(func() error {
+	err = l.with(func() error {
 		if sessions, err = countSessions(dir); err != nil || sessions > 0 {
 			return err
 		}
@@ -77,7 +77,7 @@ func remove(dir string) (sessions int, err error) {
 	return sessions, err
 }
 
-// discard removes a folder under another name: if it's stopped halfway, nothing is left that could be taken for whole.
+// discard renames a folder and removes it: if that's interrupted, the folder isn't mistaken for a complete one.
 func discard(dir string) error {
 	going := dir + partial
 	if err := errors.Join(os.RemoveAll(going), os.Rename(dir, going)); err != nil {
@@ -86,7 +86,7 @@ func discard(dir string) error {
 	return os.RemoveAll(going)
 }
 
-// countSessions counts a version's sessions. Of every version, struct session begins with id and tasks (bpf/lib/session.h).
+// countSessions counts a version's sessions. In every version, struct session begins with id and tasks (bpf/lib/session.h).
 func countSessions(dir string) (n int, err error) {
 	m, err := ebpf.LoadPinnedMap(filepath.Join(dir, "sessions"), nil)
 	if err != nil {
@@ -96,7 +96,7 @@ func countSessions(dir string) (n int, err error) {
 	value := make([]byte, m.ValueSize())
 	for slot := range m.MaxEntries() {
 		if err := m.Lookup(slot, value); err != nil {
-			return 0, fmt.Errorf("look at the sessions in %s: %w", dir, err)
+			return 0, fmt.Errorf("read the sessions in %s: %w", dir, err)
 		}
 		if binary.NativeEndian.Uint64(value) != 0 && binary.NativeEndian.Uint32(value[8:]) != 0 {
 			n++

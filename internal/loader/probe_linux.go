@@ -19,15 +19,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fact is something that the machine must have.
+// Fact is a requirement on the machine.
 type Fact struct {
 	Name   string
-	Err    error  // why not; nil: it's there
+	Err    error  // why it isn't met; nil: it is
 	Detail string // what was found
-	Fix    string // how to get it
+	Fix    string // how to meet it
 }
 
-// facts are looked at in this order before anything is loaded.
+// facts are checked in this order before anything is loaded.
 var facts = []struct {
 	name string
 	look func() (detail string, err error)
@@ -41,10 +41,10 @@ var facts = []struct {
 		"a hypervisor's or a container's settings; on arm64 it takes Linux 6.4"},
 }
 
-// ErrUnknown says that something can't be looked at. That it's there is shown when a session begins, or not.
-var ErrUnknown = errors.New("can't be told")
+// ErrUnknown: a requirement can't be checked. Beginning a session shows whether it's met.
+var ErrUnknown = errors.New("can't be determined")
 
-// Probes looks at the machine. It leaves nothing behind.
+// Probes checks all requirements. It leaves nothing behind.
 func Probes() []Fact {
 	out := make([]Fact, len(facts))
 	for i, f := range facts {
@@ -54,10 +54,9 @@ func Probes() []Fact {
 	return out
 }
 
-// Ready is nil where sessions can be expected to begin: this version's programs are attached, or nothing that they need is
-// missing. Looking at all of that takes a tenth of a second. With again it's looked at although it was found missing since the
-// machine was booted.
-func Ready(again bool) error {
+// Ready returns nil if sessions can be expected to begin: this version's programs are attached, or all requirements are met. Checking
+// takes a tenth of a second. With recheck, a failure recorded since boot is ignored.
+func Ready(recheck bool) error {
 	for _, name := range []string{"path_rename", "task_kill", "unix_stream_connect", "sb_mount"} {
 		if _, ok := hooks[name]; !ok {
 			return errors.New("this build's programs don't mediate all that a session may not do")
@@ -73,11 +72,11 @@ func Ready(again bool) error {
 	default:
 		return err
 	}
-	if why := noted(); why != "" && !again {
+	if why := recorded(); why != "" && !recheck {
 		return errors.New(why)
 	}
 	err := ready()
-	remember(err)
+	record(err)
 	return err
 }
 
@@ -90,7 +89,7 @@ var errContained = errors.New("this is a PID namespace of its own, as in a conta
 // Contained reports whether this process is in a PID namespace of its own, as in a container.
 func Contained() bool { return errors.Is(firstPIDNamespace("/proc/self/ns/pid"), errContained) }
 
-// firstPIDNamespace says why a process in the PID namespace can't own the programs: they know threads by their numbers in the first one.
+// firstPIDNamespace returns an error for another PID namespace than the first one: the programs know threads by their numbers there.
 func firstPIDNamespace(file string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(file, &st); err != nil {
@@ -102,7 +101,7 @@ func firstPIDNamespace(file string) error {
 	return nil
 }
 
-// reachable tells whether what is pinned is for this process: inside a session it isn't.
+// reachable returns an error if this process can't use the pinned programs, as inside a session.
 func reachable() error {
 	m, err := openPin("rings")
 	if err != nil {
@@ -111,12 +110,12 @@ func reachable() error {
 	return m.Close()
 }
 
-// refused is where it's noted why this machine can't have the programs, so that only one start finds it out.
-const refused = image.LockFolder + "/refused"
+// failure is the file with the reason why this machine can't have the programs, so that only one start checks.
+const failure = image.LockFolder + "/refused"
 
-// noted is what is noted there. Most starts look, and package os would take nine more system calls and set its poller up.
-func noted() string {
-	fd, err := unix.Open(refused, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// recorded reads that file. Most starts do, and package os would need nine more system calls and its poller.
+func recorded() string {
+	fd, err := unix.Open(failure, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return ""
 	}
@@ -126,17 +125,17 @@ func noted() string {
 	return string(why[:max(0, n)])
 }
 
-// remember notes it, or forgets it. Where that can't be done, the next start looks for itself.
-func remember(err error) {
+// record writes or removes the file. If that fails, the next start checks again.
+func record(err error) {
 	switch {
 	case err == nil:
-		_ = os.Remove(refused)
+		_ = os.Remove(failure)
 	case folders() == nil:
-		_ = os.WriteFile(refused, []byte(err.Error()), 0o600)
+		_ = os.WriteFile(failure, []byte(err.Error()), 0o600)
 	}
 }
 
-// ready is the first thing that's missing.
+// ready returns the first requirement that isn't met.
 func ready() error {
 	for _, f := range facts {
 		if _, err := f.look(); err != nil && !errors.Is(err, ErrUnknown) {
@@ -146,7 +145,7 @@ func ready() error {
 	return nil
 }
 
-// functions tells which of two functions the kernel has. The list of all takes long to read, and megabytes to keep.
+// functions returns which of the functions the kernel has. The list of all takes long to read, and megabytes of memory.
 var functions = sync.OnceValues(func() (map[string]bool, error) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
@@ -164,7 +163,7 @@ var functions = sync.OnceValues(func() (map[string]bool, error) {
 	return has, lines.Err()
 })
 
-// listed looks at the LSMs that are active. Programs load without it, and are never asked.
+// listed checks that BPF is among the active LSMs. Without it, programs load and are never called.
 func listed() (string, error) {
 	b, err := os.ReadFile("/sys/kernel/security/lsm")
 	if err != nil {
@@ -177,25 +176,24 @@ func listed() (string, error) {
 	return list, nil
 }
 
-// neverSkipped tells whether an LSM program runs also where it interrupts another run of itself on the same processor. Before
-// commit 271de525e1d7 (Linux 6.2, and 6.1.54) it was left out then, which is as if it had allowed. The same commit gave the
-// function that leaves out its name.
+// neverSkipped checks that the kernel doesn't skip an LSM program that interrupts itself on the same processor. Before commit
+// 271de525e1d7 (Linux 6.2, and 6.1.54) it did, which had the effect of allowing. The same commit named the function that still skips.
 func neverSkipped() (string, error) {
 	has, err := functions()
 	if err != nil {
 		return "", err
 	}
 	if !has["__bpf_prog_enter_recur"] {
-		return "", errors.New("this kernel leaves a program out where it would interrupt itself")
+		return "", errors.New("this kernel skips a program that would interrupt itself")
 	}
 	return "", nil
 }
 
-// known: before Linux 6.2 a program finds no label while another task is being handed one on the same processor
-// (bpf_task_storage_trylock, kernel/bpf/bpf_task_storage.c). That takes a kernel that lets tasks come in between.
+// known checks that a program always finds the task's label. Before Linux 6.2 it doesn't if it preempted a lookup on the same processor
+// (bpf_task_storage_trylock, kernel/bpf/bpf_task_storage.c). That needs a kernel with preempt=full.
 func known() (string, error) {
 	has, err := functions()
-	if err != nil || has["bpf_cgrp_storage_get"] { // new in Linux 6.2, too
+	if err != nil || has["bpf_cgrp_storage_get"] { // also new in Linux 6.2
 		return "", err
 	}
 	var u unix.Utsname
@@ -210,13 +208,13 @@ func known() (string, error) {
 		mode = preemption()
 	}
 	if mode != "none" && mode != "voluntary" {
-		return "preempt=" + mode, errors.New("this kernel lets a program be interrupted where the next one then doesn't know whom it guards")
+		return "preempt=" + mode, errors.New("this kernel may interrupt a program so that the next one can't find its task's session")
 	}
 	return "preempt=" + mode, nil
 }
 
-// preemption is how a kernel that can be told so at boot preempts itself, as it says in a file system that need not be mounted;
-// "unknown" where it says nothing.
+// preemption is the preemption mode of a kernel that selects it at boot, from debugfs, which need not be mounted; "unknown" if it can't
+// be read.
 func preemption() string {
 	text := ""
 	if fs, err := unix.Fsopen("debugfs", unix.FSOPEN_CLOEXEC); err == nil {
@@ -243,7 +241,7 @@ func preemption() string {
 	return "unknown"
 }
 
-// hooked looks for the hooks.
+// hooked checks that the kernel has the hooks.
 func hooked() (string, error) {
 	spec, err := loadKernel()
 	if err != nil {
@@ -256,7 +254,7 @@ func hooked() (string, error) {
 	return fmt.Sprintf("%d of %d", len(spec.Programs), all), nil
 }
 
-// loadable loads and attaches a program that allows what is allowed anyway, on a hook that is hardly ever called.
+// loadable loads and attaches a program that denies nothing, on a rarely called hook.
 func loadable() (string, error) {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "toolguard_try", Type: ebpf.LSM, AttachType: ebpf.AttachLSMMac, AttachTo: "quota_on", License: "GPL",
@@ -276,7 +274,7 @@ func loadable() (string, error) {
 	return "", l.Close()
 }
 
-// hasHook tells whether there is a place in the kernel to attach to.
+// hasHook reports whether the kernel has a program's hook.
 func hasHook(kernel *btf.Spec, p *ebpf.ProgramSpec) (bool, error) {
 	name, kind := p.AttachTo, any(new(*btf.Func))
 	switch {

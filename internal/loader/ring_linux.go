@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringSize is RING_SIZE of bpf/lib/report.h, or a page where those are larger.
+// ringSize is RING_SIZE of bpf/lib/report.h, or the size of a page if that's larger.
 func ringSize() uint32 { return uint32(max(32<<10, os.Getpagesize())) }
 
 func newRing() (*ebpf.Map, error) {
@@ -23,18 +23,18 @@ func newRing() (*ebpf.Map, error) {
 	return m, nil
 }
 
-// reader reads a ring. The kernel's pages are mapped only while they're read: every session has a ring, most have nothing to say, and
-// what is mapped counts as this process's memory. (cilium/ebpf's own reader keeps them mapped, the data twice.)
+// reader reads a ring. It maps the kernel's pages only while it reads: every session has a ring, most rings are empty, and mapped pages
+// count as this process's memory. (cilium/ebpf's own reader keeps them mapped, the data twice.)
 type reader struct {
 	file *os.File
 	size int
 }
 
-// pages are a ring's: the reader's position, the writer's, and the data, once.
+// pages are a ring's pages: the reader's position, the writer's, and the data, once.
 type pages struct {
 	consumer, producer []byte
 	data               []byte
-	record             []byte // one that goes over the end
+	record             []byte // a record that wraps around the end
 }
 
 func newReader(m *ebpf.Map) (*reader, error) {
@@ -42,7 +42,7 @@ func newReader(m *ebpf.Map) (*reader, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	if err := unix.SetNonblock(fd, true); err != nil { // or os.File doesn't wait with the runtime's poller
+	if err := unix.SetNonblock(fd, true); err != nil { // so that os.File waits with the runtime's poller
 		_ = unix.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
@@ -80,19 +80,19 @@ func (r *reader) readAt(fd int, f func(*pages)) error {
 
 func position(mem []byte) *uint64 { return (*uint64)(unsafe.Pointer(&mem[0])) }
 
-// skip passes over everything that is there.
+// skip skips all records.
 func (p *pages) skip() {
 	atomic.StoreUint64(position(p.consumer), atomic.LoadUint64(position(p.producer)))
 }
 
-// What a record's length is marked with (BPF_RINGBUF_*_BIT, uapi/linux/bpf.h).
+// Flags in a record's length (BPF_RINGBUF_*_BIT, uapi/linux/bpf.h).
 const (
 	busyBit    = 1 << 31
 	discardBit = 1 << 30
 	headSize   = 8
 )
 
-// drain gives every record that is there to f, which may keep nothing of it.
+// drain calls f with every record. The record is valid during the call only.
 func (p *pages) drain(f func([]byte)) {
 	p.drainWhile(func(record []byte) bool {
 		f(record)
@@ -100,7 +100,7 @@ func (p *pages) drain(f func([]byte)) {
 	})
 }
 
-// drainWhile is drain until f says that a record is to stay, with all that follow it.
+// drainWhile is drain until f returns false: that record and all later ones stay.
 func (p *pages) drainWhile(f func([]byte) bool) {
 	at := atomic.LoadUint64(position(p.consumer))
 	for end := atomic.LoadUint64(position(p.producer)); at < end; end = atomic.LoadUint64(position(p.producer)) {
@@ -117,7 +117,7 @@ func (p *pages) drainWhile(f func([]byte) bool) {
 	}
 }
 
-// at is the n bytes at a position, in one piece.
+// at returns the n bytes at a position, contiguously.
 func (p *pages) at(at, n uint64) []byte {
 	from := at % uint64(len(p.data))
 	if from+n <= uint64(len(p.data)) {
@@ -127,11 +127,11 @@ func (p *pages) at(at, n uint64) []byte {
 	return p.record
 }
 
-// unmapped is how long a ring that couldn't be mapped waits until that is tried again.
+// unmapped is the time until the next attempt to map a ring.
 const unmapped = 100 * time.Millisecond
 
-// run drains the ring whenever something is there, until the reader is stopped. A ring that can't be mapped, for want of memory, is
-// tried again: what it has no space for meanwhile the kernel counts.
+// run drains the ring whenever it has records, until the reader is stopped. If it can't map the ring, for lack of memory, it retries: the
+// kernel counts the events that don't fit meanwhile.
 func (r *reader) run(f func([]byte)) error {
 	conn, err := r.file.SyscallConn()
 	if err != nil {

@@ -12,23 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Session is a session in the kernel. Its owner ends it; where that dies first, the session goes on as it is, until none of
-// its tasks lives.
+// Session is a session in the kernel. Its owner ends it. If the owner dies first, the session stays enforced until its last task exits.
 type Session struct {
 	k    *Kernel
 	id   uint64
-	lock *lock // with which its slot is owned
+	lock *lock // which owns its slot
 	slot int
 	at   *kernelSession
 
 	ring    *ebpf.Map
 	events  *reader
 	emit    func([]byte)
-	reading chan error // nil: nobody listens
+	reading chan error // nil: no listener
 }
 
-// Begin makes a session: all that decides about it is in the kernel when it returns, and nobody is in it yet. id is never used
-// twice.
+// Begin makes a session. When it returns, the whole policy is in the kernel and the session has no task yet. id is never used twice.
 func (k *Kernel) Begin(id uint64, img *image.Image, flags Flags) (*Session, error) {
 	ns, err := MountNamespace("self")
 	if err != nil {
@@ -37,20 +35,20 @@ func (k *Kernel) Begin(id uint64, img *image.Image, flags Flags) (*Session, erro
 	return k.BeginFor(Client{MountNamespace: ns, User: uint32(os.Getuid())}, id, img, flags)
 }
 
-// Client is whom a session is made for.
+// Client is the process that a session is made for.
 type Client struct {
-	MountNamespace uint32 // in which the policy was compiled
-	User           uint32 // whose share the session's is
+	MountNamespace uint32 // the one that the policy was compiled for
+	User           uint32 // the uid whose limits the session counts for
 }
 
-// BeginFor is Begin for somebody else.
+// BeginFor is Begin on behalf of a client.
 func (k *Kernel) BeginFor(c Client, id uint64, img *image.Image, flags Flags) (*Session, error) {
-	own, err := openLock(version) // as another holder than those of the other sessions
+	own, err := openLock(version) // a separate owner of locks for each session
 	if err != nil {
 		return nil, err
 	}
 	s := &Session{k: k, id: id, lock: own}
-	err = k.lock.hold(func() error {
+	err = k.lock.with(func() error {
 		if err := k.collect(); err != nil {
 			return err
 		}
@@ -63,7 +61,7 @@ func (k *Kernel) BeginFor(c Client, id uint64, img *image.Image, flags Flags) (*
 	return s, nil
 }
 
-// close lets go of what a session has open. Nobody owns its slot any more.
+// close closes a session's descriptors and so releases its slot.
 func (s *Session) close() {
 	s.lock.close()
 	if s.events != nil {
@@ -87,7 +85,7 @@ func (s *Session) begin(new kernelSession, img *image.Image) (err error) {
 	if err := s.events.read((*pages).skip); err != nil {
 		return err
 	}
-	at, err := s.k.room(uint32(img.Lines()))
+	at, err := s.k.freeLines(uint32(img.Lines()))
 	if err != nil {
 		return err
 	}
@@ -97,11 +95,11 @@ func (s *Session) begin(new kernelSession, img *image.Image) (err error) {
 	new.Image, new.Lines = at.first, at.n
 	s.at = &s.k.sessions[s.slot]
 	*s.at = new
-	atomic.StoreUint64(&s.at.Id, s.id) // last: a program knows the session by it
+	atomic.StoreUint64(&s.at.Id, s.id) // last, as it makes the session valid for the programs
 	return nil
 }
 
-// MountNamespace is the number of the namespace that a process sees files in.
+// MountNamespace returns the inode number of a process's mount namespace.
 func MountNamespace(process string) (uint32, error) {
 	var st unix.Stat_t
 	if err := unix.Stat("/proc/"+process+"/ns/mnt", &st); err != nil {
@@ -110,8 +108,8 @@ func MountNamespace(process string) (uint32, error) {
 	return uint32(st.Ino), nil
 }
 
-// Adopt puts the calling thread into the session, for good, and proves that it's in. The thread must be locked, and have
-// no_new_privs, without which none gets into a session.
+// Adopt adds the calling thread to the session and verifies that it's confined. It can't leave the session again. The thread must be locked
+// and have no_new_privs.
 func (s *Session) Adopt() error {
 	thread := Thread{os.Getpid(), unix.Gettid()}
 	err := SelfTest(func() error { return s.ExpectThread(thread, 0) })
@@ -120,20 +118,20 @@ func (s *Session) Adopt() error {
 	return errors.Join(err, <-settled)
 }
 
-// Reload gives the session another image, with one write. What runs in it is held to the one or the other, never to both. The
-// former image keeps its room until the next reload: programs that run may be following it still.
+// Reload replaces the session's image with one write. Each decision is by the old image or by the new one, never by both. The space of the
+// former image is reused only after the next reload: running programs may still read it.
 func (s *Session) Reload(img *image.Image) error {
-	return s.k.lock.hold(func() error {
+	return s.k.lock.with(func() error {
 		if err := s.k.collect(); err != nil {
 			return err
 		}
 		if s.at.FormerLines != 0 {
 			if err := s.k.grace(s.at.Ring, s.ring); err != nil {
-				return fmt.Errorf("wait for the programs that run: %w", err)
+				return fmt.Errorf("wait for running programs: %w", err)
 			}
 			setExtent(&s.at.FormerImage, extent{})
 		}
-		at, err := s.k.room(uint32(img.Lines()))
+		at, err := s.k.freeLines(uint32(img.Lines()))
 		if err != nil {
 			return err
 		}
@@ -146,52 +144,52 @@ func (s *Session) Reload(img *image.Image) error {
 	})
 }
 
-// Generation is that of the image in force.
+// Generation returns the generation of the image in force.
 func (s *Session) Generation() (uint32, error) {
 	var head [image.LineSize]byte
 	if err := s.k.images.Lookup(s.at.Image, &head); err != nil {
-		return 0, fmt.Errorf("look at the image in force: %w", err)
+		return 0, fmt.Errorf("read the image in force: %w", err)
 	}
 	return image.Generation(head[:]), nil
 }
 
-// setExtent writes the two words of an extent in a session at once, so that nothing ever sees half of it.
+// setExtent writes the two words of a session's extent at once, so that no program reads one old and one new word.
 func setExtent(first *uint32, e extent) {
-	atomic.StoreUint64((*uint64)(unsafe.Pointer(first)), uint64(e.first)|uint64(e.n)<<32) // all that toolguard runs on is little-endian
+	atomic.StoreUint64((*uint64)(unsafe.Pointer(first)), uint64(e.first)|uint64(e.n)<<32) // toolguard runs on little-endian machines only
 }
 
-// Counts are what the kernel counted in a session.
+// Counts are the kernel's counts of a session.
 type Counts struct {
-	Tasks      int    // that keep its place in the kernel
-	Living     int    // of them, those that haven't exited: the others do nothing any more
+	Tasks      int    // whose memory the kernel hasn't freed
+	Living     int    // tasks that haven't exited: the others execute nothing any more
 	Sequence   uint64 // of the last event
-	Denied     uint64 // everything
+	Denied     uint64 // all denials
 	Suppressed uint64 // denied and not reported: too many in one second
 	Lost       uint64 // denied and not reported: no space
-	Unrecorded uint64 // executed and not reported, though it was to be
+	Unrecorded uint64 // executed programs that should have been reported and weren't
 }
 
-// Counts reads them. There are none when the session is over: its slot may be another one's.
+// Counts reads the kernel's counts. They are zero after the session has ended, since another one may have its slot.
 func (s *Session) Counts() Counts {
 	c := Counts{
 		Tasks: int(int32(atomic.LoadUint32(&s.at.Tasks))), Living: int(int32(atomic.LoadUint32(&s.at.Living))), Sequence: atomic.LoadUint64(&s.at.Sequence),
 		Denied: atomic.LoadUint64(&s.at.Denied), Suppressed: atomic.LoadUint64(&s.at.Suppressed), Lost: atomic.LoadUint64(&s.at.Lost),
 		Unrecorded: atomic.LoadUint64(&s.at.Unrecorded),
 	}
-	if atomic.LoadUint64(&s.at.Id) != s.id { // after the others: no session gets its slot back
+	if atomic.LoadUint64(&s.at.Id) != s.id { // after the counts: the slot may be reused, the id never
 		return Counts{}
 	}
 	return c
 }
 
-// End gives the session up: what is left of it stays confined, and its slot is free when nothing is. What happened before is
-// reported before it returns, and counted.
+// End releases the session. Its remaining tasks stay confined; its slot is free when none remains. All earlier events are reported and
+// counted when it returns.
 func (s *Session) End() (Counts, error) {
 	var counts Counts
 	var rest [][]byte
 	err := s.unlisten()
-	err = errors.Join(err, s.k.lock.hold(func() (err error) {
-		rest, err = s.giveRing()
+	err = errors.Join(err, s.k.lock.with(func() (err error) {
+		rest, err = s.releaseRing()
 		counts = s.Counts()
 		if counts.Tasks == 0 {
 			free(s.at)
@@ -199,9 +197,9 @@ func (s *Session) End() (Counts, error) {
 		if atomic.LoadUint32(s.k.starting) == 0 {
 			return err
 		}
-		return errors.Join(err, s.k.prune(Thread{})) // whoever was to come into it never came
+		return errors.Join(err, s.k.prunePending(Thread{})) // pending threads that were never adopted
 	}))
-	for _, record := range rest { // without the lock: what takes them may be slow
+	for _, record := range rest { // without the lock: the listener may be slow
 		s.emit(record)
 	}
 	s.close()

@@ -15,7 +15,7 @@ import (
 
 const noRing = 0xffffffff // bpf/lib/session.h
 
-// collect frees the slots of sessions that are over: none of their tasks lives, and nobody owns them.
+// collect frees the slots of ended sessions: without an owner and without a task.
 func (k *Kernel) collect() error {
 	for slot := range k.sessions {
 		s := &k.sessions[slot]
@@ -24,7 +24,7 @@ func (k *Kernel) collect() error {
 		}
 		owned, err := k.lock.owned(slot)
 		if err != nil {
-			return fmt.Errorf("look who owns a session: %w", err)
+			return fmt.Errorf("check the lock of a session's slot: %w", err)
 		}
 		if !owned {
 			free(s)
@@ -33,28 +33,27 @@ func (k *Kernel) collect() error {
 	return nil
 }
 
-// free gives a slot back. Nothing follows its image any more: the last of its tasks is counted out when it is no more than
-// memory (security_task_free).
+// free frees a slot. No program reads its image any more: a task is counted until its memory is freed (security_task_free).
 func free(s *kernelSession) {
 	atomic.StoreUint64(&s.Id, 0)
 	*s = kernelSession{}
 }
 
-// freeSlot finds a slot for a new owner. One whose session has just ended may be its former owner's for a moment.
+// freeSlot returns a free slot, locked for its new owner. The slot of a session that has just ended may still be locked for a moment.
 func (k *Kernel) freeSlot(new *lock) (int, error) {
 	for slot := range k.sessions {
 		if k.sessions[slot].Id == 0 && new.own(slot) == nil {
 			return slot, nil
 		}
 	}
-	return 0, fmt.Errorf("%d sessions run already, and the kernel's table has no more room: end some of them (toolguard sessions list)", len(k.sessions))
+	return 0, fmt.Errorf("%d sessions run already, and the kernel's table is full: end some of them (toolguard sessions list)", len(k.sessions))
 }
 
 // extent is a run of lines.
 type extent struct{ first, n uint32 }
 
-// room finds lines that belong to no session.
-func (k *Kernel) room(n uint32) (extent, error) {
+// freeLines returns n lines that no session uses.
+func (k *Kernel) freeLines(n uint32) (extent, error) {
 	var used []extent
 	for i := range k.sessions {
 		if s := &k.sessions[i]; s.Id != 0 {
@@ -70,15 +69,15 @@ func (k *Kernel) room(n uint32) (extent, error) {
 		if u.first >= at && u.first-at >= n {
 			break
 		}
-		at = max(at, u.first+u.n) // who was killed amid Reload has left the former image the same as the image
+		at = max(at, u.first+u.n) // a process killed during Reload left the former image equal to the image
 	}
 	if n > image.MaxLines-at {
-		return extent{}, errors.New("the policies of the sessions that run leave no room for this one in the kernel: end some of them (toolguard sessions list)")
+		return extent{}, errors.New("the policies of the running sessions leave no space for this one in the kernel: end some of them (toolguard sessions list)")
 	}
 	return extent{at, n}, nil
 }
 
-// write puts an image where nobody reads yet.
+// write writes an image to lines that no program reads yet.
 func (k *Kernel) write(img *image.Image, at extent) error {
 	page := os.Getpagesize()
 	begin, size := int(at.first)*image.LineSize, len(img.Bytes())
@@ -91,7 +90,7 @@ func (k *Kernel) write(img *image.Image, at extent) error {
 	return unix.Munmap(mem)
 }
 
-// freeRing finds a ring that no session has, and makes it where it's the first to be used.
+// freeRing returns a ring that no session uses. It makes one if there is none.
 func (k *Kernel) freeRing() (uint32, *ebpf.Map, error) {
 	used := map[uint32]bool{}
 	for i := range k.sessions {
@@ -118,6 +117,6 @@ func (k *Kernel) freeRing() (uint32, *ebpf.Map, error) {
 	return index, m, k.rings.Put(index, m)
 }
 
-// grace returns when every program that was running has ended: that is what the kernel waits for before an update of a map
-// of maps returns (maybe_wait_bpf_programs, kernel/bpf/syscall.c), so one that changes nothing will do.
+// grace returns when all programs that were running have ended. The kernel waits for that in an update of a map of maps
+// (maybe_wait_bpf_programs, kernel/bpf/syscall.c), so grace updates an element with its own value.
 func (k *Kernel) grace(ring uint32, m *ebpf.Map) error { return k.rings.Put(ring, m) }

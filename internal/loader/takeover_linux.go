@@ -15,17 +15,17 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
-// ErrOver says that a session isn't there any more: nothing of it lives.
+// ErrOver: the session has ended, without any task.
 var ErrOver = errors.New("the session is over")
 
-// Resume takes over a session whose owner has died. It goes on reporting where that one left off.
+// Resume takes over a session whose owner has died. It continues with the first unreported event.
 func (k *Kernel) Resume(id uint64) (*Session, error) {
 	own, err := openLock(version)
 	if err != nil {
 		return nil, err
 	}
 	s := &Session{k: k, id: id, lock: own}
-	if err := k.lock.hold(s.resume); err != nil {
+	if err := k.lock.with(s.resume); err != nil {
 		s.close()
 		return nil, fmt.Errorf("take the session over: %w", err)
 	}
@@ -39,11 +39,11 @@ func (s *Session) resume() (err error) {
 	}
 	s.at = &s.k.sessions[s.slot]
 	if err := s.lock.own(s.slot); err != nil {
-		return fmt.Errorf("another toolguard has it: %w", err)
+		return fmt.Errorf("another process of toolguard owns it: %w", err)
 	}
-	if s.at.Ring == noRing { // its owner has reported its end, and died before it forgot it
+	if s.at.Ring == noRing { // its owner has reported its end, and died before it freed the slot
 		if atomic.LoadUint32(&s.at.Living) != 0 {
-			return errors.New("it was being ended, and something of it lives still")
+			return errors.New("it was being ended, and some of its processes still run")
 		}
 		if atomic.LoadUint32(&s.at.Tasks) == 0 {
 			free(s.at)
@@ -61,27 +61,27 @@ func (s *Session) resume() (err error) {
 	return err
 }
 
-// Detach lets go of a session that was taken over, which stays as it is.
+// Detach releases a session that was taken over. The session stays as it is.
 func (s *Session) Detach() { s.close() }
 
-// DenyForks keeps the session from making new tasks, for good: what is left of it can be ended one by one.
+// DenyForks denies the session all new tasks, irrevocably, so that the remaining ones can be killed one by one.
 func (s *Session) DenyForks() {
 	atomic.OrUint32(&s.at.Flags, uint32(flagEnding))
 }
 
-// SessionOf is the session that a process is in, by its pidfd; 0: none.
+// SessionOf returns the id of the session of a process, by its pidfd; 0: none.
 func (k *Kernel) SessionOf(pidfd int) (id uint64, err error) {
 	var l kernelLabel
 	switch err := k.labels.Lookup(int32(pidfd), &l); {
 	case errors.Is(err, ebpf.ErrKeyNotExist):
 		return 0, nil
 	case err != nil:
-		return 0, fmt.Errorf("look at a process's label: %w", err)
+		return 0, fmt.Errorf("read a process's label: %w", err)
 	}
 	return l.Id, nil
 }
 
-// MarkListener lets confined processes connect to a listening unix socket, whatever their policies say.
+// MarkListener lets confined processes connect to a listening unix socket, whatever their policies.
 func (k *Kernel) MarkListener(socket int) error {
 	if err := k.makers.Put(int32(socket), &kernelMaker{}); err != nil { // TOOLGUARDD (bpf/lsm/unix.c)
 		return fmt.Errorf("let confined processes connect: %w", err)
@@ -89,26 +89,26 @@ func (k *Kernel) MarkListener(socket int) error {
 	return nil
 }
 
-// SessionOfPeer is the session of whoever made an accepted connection, which the kernel noted then, or of its process, by its pidfd;
-// 0: none.
+// SessionOfPeer returns the id of the session that made an accepted connection, which the programs recorded, or of the client process, by
+// its pidfd; 0: none.
 func (k *Kernel) SessionOfPeer(conn, pidfd int) (id uint64, err error) {
 	var m kernelMaker
 	switch err := k.makers.Lookup(int32(conn), &m); {
 	case err == nil:
 		return m.Session, nil
 	case !errors.Is(err, ebpf.ErrKeyNotExist):
-		return 0, fmt.Errorf("look at who made a connection: %w", err)
+		return 0, fmt.Errorf("look up the maker of a connection: %w", err)
 	}
 	if id, err := k.SessionOf(pidfd); id != 0 || err != nil {
 		return id, err
 	}
-	return 0, guardedByOthers(pidfd)
+	return 0, confinedByOtherVersion(pidfd)
 }
 
 // ErrOthers says that a process is confined by another version's programs.
-var ErrOthers = errors.New("another version of toolguard guards who asks")
+var ErrOthers = errors.New("another version of toolguard confines the client")
 
-func guardedByOthers(pidfd int) error {
+func confinedByOtherVersion(pidfd int) error {
 	dirs, err := os.ReadDir(bpffs.Root)
 	if err != nil {
 		return err
@@ -117,17 +117,17 @@ func guardedByOthers(pidfd int) error {
 		if d.Name() == version || strings.HasSuffix(d.Name(), partial) {
 			continue
 		}
-		if err := guardedBy(filepath.Join(bpffs.Root, d.Name(), "labels"), pidfd); err != nil {
+		if err := confinedBy(filepath.Join(bpffs.Root, d.Name(), "labels"), pidfd); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// guardedBy looks for a process's label in a version's map, whatever is in it.
-func guardedBy(labels string, pidfd int) error {
+// confinedBy looks for a process's label in a version's map, without reading it.
+func confinedBy(labels string, pidfd int) error {
 	m, err := ebpf.LoadPinnedMap(labels, nil)
-	if errors.Is(err, fs.ErrNotExist) { // it has gone meanwhile: nobody was confined by it
+	if errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile, so that it confined no process
 		return nil
 	} else if err != nil {
 		return err

@@ -296,7 +296,7 @@ func TestResume(t *testing.T) {
 	if n, err := out.Read(make([]byte, 100)); n == 0 {
 		t.Fatal(err)
 	}
-	if _, err := k.Resume(heldID); err == nil || !strings.Contains(err.Error(), "another toolguard has it") {
+	if _, err := k.Resume(heldID); err == nil || !strings.Contains(err.Error(), "another process of toolguard owns it") {
 		t.Errorf("took over a session whose owner lives: %v", err)
 	}
 	_ = cmd.Process.Kill()

@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
-// Unload takes out of the kernel what every version has left there, unless it guards somebody. It's for toolguard's removal.
+// Unload removes the programs of every version from the kernel, unless they confine a process. It's for removing toolguard.
 func Unload() error {
 	if _, err := os.Stat(bpffs.Root); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -21,7 +21,7 @@ func Unload() error {
 		return err
 	}
 	defer l.close()
-	return l.hold(func() error {
+	return l.with(func() error {
 		entries, err := os.ReadDir(bpffs.Root)
 		if err != nil {
 			return err
@@ -29,7 +29,7 @@ func Unload() error {
 		left := 0
 		for _, e := range entries {
 			dir := filepath.Join(bpffs.Root, e.Name())
-			if dir == bpffs.Net || strings.HasSuffix(e.Name(), partial) { // these guard nobody
+			if dir == bpffs.Net || strings.HasSuffix(e.Name(), partial) { // these confine no process
 				continue
 			}
 			n, err := remove(dir)

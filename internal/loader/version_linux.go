@@ -2,5 +2,5 @@
 
 package loader
 
-// version tells this build's programs from another's: it begins the SHA-256 of their object.
+// version identifies this build's programs: the first digits of the SHA-256 of their object.
 const version = "851e67a91a82a405"

@@ -278,7 +278,7 @@ done`).start()
 	// Versions are numbers, and what else lies there is for all of them.
 	u.sh("mkdir -p " + units + `toolguardd.service.d && printf '[Service]\nExecStartPre=+sh -c "cd /sys/fs/bpf/toolguard && mv [0-9a-f]* another"\n' >` +
 		units + "toolguardd.service.d/test.conf && systemctl daemon-reload && systemctl restart toolguardd")
-	eventually(t, "it's refused", said("another version of toolguard guards who asks"))
+	eventually(t, "it's refused", said("another version of toolguard confines the client"))
 	must(t, os.WriteFile(held.workspace+"/can", []byte("?"), 0o666))
 	held.wrote("can", "no")
 	if got := u.job(nobody, more, `read x <OUTSIDE && exit 5`).start().status(); got != 5 {

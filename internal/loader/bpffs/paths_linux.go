@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mounted tells whether the BPF file system is there.
+// Mounted reports whether the BPF file system is mounted.
 func Mounted() (bool, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(FS, &st); err != nil {
@@ -18,7 +18,7 @@ func Mounted() (bool, error) {
 	return st.Type == unix.BPF_FS_MAGIC, nil
 }
 
-// Folder makes a folder for root alone, or makes sure that the one that is there is.
+// Folder makes a folder that only root can access, or checks that an existing one is.
 func Folder(path string) error {
 	if err := os.Mkdir(path, 0o700); err == nil || !errors.Is(err, fs.ErrExist) {
 		return err
@@ -26,7 +26,7 @@ func Folder(path string) error {
 	return Own(path)
 }
 
-// Own makes sure that nobody but root can put anything into a folder.
+// Own checks that only root can write to a folder.
 func Own(path string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {

@@ -23,9 +23,9 @@ const (
 	requestMap      = 1 // SK_DIAG_BPF_STORAGE_REQ_MAP_FD
 	jump            = 1
 	ofCgroup        = 13
-	saidStorages    = 20 // INET_DIAG_SK_BPF_STORAGES
-	saidStorage     = 1  // SK_DIAG_BPF_STORAGE
-	saidValue       = 3  // SK_DIAG_BPF_STORAGE_MAP_VALUE
+	replyStorages   = 20 // INET_DIAG_SK_BPF_STORAGES
+	replyStorage    = 1  // SK_DIAG_BPF_STORAGE
+	replyValue      = 3  // SK_DIAG_BPF_STORAGE_MAP_VALUE
 	diagTimeout     = 10 // seconds
 
 	allStates   = 0xfff
@@ -33,7 +33,7 @@ const (
 	listens     = 10
 )
 
-// diagID says which socket (struct inet_diag_sockid).
+// diagID identifies a socket (struct inet_diag_sockid).
 type diagID struct {
 	From, To       [2]byte
 	Source, Target [16]byte
@@ -55,11 +55,11 @@ type diagSocket struct {
 	Expires, Received, Queued, User, Inode uint32
 }
 
-// held is a socket of a session.
-type held struct {
+// sessionSocket is a socket of a session.
+type sessionSocket struct {
 	diagSocket
 	protocol uint8
-	peer     netPeer // of TCP; the zero value: nothing is noted down
+	peer     netPeer // of TCP; the zero value: no record
 }
 
 // Diag asks the kernel for the sockets of a network namespace, and closes some.
@@ -67,7 +67,7 @@ type Diag struct {
 	sockets map[int]*nl.SocketHandle
 }
 
-// OpenDiag is of the network namespace that this thread is in. An error: the kernel can't close sockets for others.
+// OpenDiag opens sock_diag in this thread's network namespace. It fails if the kernel can't close other processes' sockets.
 func OpenDiag() (*Diag, error) {
 	s, err := nl.Subscribe(unix.NETLINK_INET_DIAG)
 	if err != nil {
@@ -76,7 +76,7 @@ func OpenDiag() (*Diag, error) {
 	_ = s.SetReceiveTimeout(&unix.Timeval{Sec: diagTimeout})
 	d := &Diag{sockets: map[int]*nl.SocketHandle{unix.NETLINK_INET_DIAG: {Socket: s}}}
 	for _, protocol := range []uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
-		none := held{diagSocket: diagSocket{Family: unix.AF_INET}, protocol: protocol}
+		none := sessionSocket{diagSocket: diagSocket{Family: unix.AF_INET}, protocol: protocol}
 		if _, err := d.close(&none); err != nil {
 			d.Close()
 			return nil, err
@@ -85,7 +85,7 @@ func OpenDiag() (*Diag, error) {
 	return d, nil
 }
 
-// Close closes no socket of a session.
+// Close closes the netlink socket. It closes no socket of a session.
 func (d *Diag) Close() { d.sockets[unix.NETLINK_INET_DIAG].Close() }
 
 func (d *Diag) request(kind, flags int, data any, more ...nl.NetlinkRequestData) *nl.NetlinkRequest {
@@ -99,31 +99,31 @@ func (d *Diag) request(kind, flags int, data any, more ...nl.NetlinkRequestData)
 	return r
 }
 
-// raw is part of a request as it is.
+// raw is a part of a request that is sent unchanged.
 type raw []byte
 
 func (r raw) Len() int          { return len(r) }
 func (r raw) Serialize() []byte { return r }
 
-// close closes a socket (SOCK_DESTROY): those who use it get ECONNABORTED, and the other end of TCP a reset. It isn't found if it has closed, or if
-// the kernel finds another one at its address (SO_REUSEPORT), which stays open.
-func (d *Diag) close(k *held) (found bool, err error) {
+// close closes a socket (SOCK_DESTROY): its processes get ECONNABORTED, and a TCP peer gets a reset. found is false if the socket has closed
+// already, or if the kernel finds another one at its address (SO_REUSEPORT), which stays open.
+func (d *Diag) close(k *sessionSocket) (found bool, err error) {
 	_, err = d.request(nl.SOCK_DESTROY, unix.NLM_F_ACK, diagRequest{Family: k.Family, Protocol: k.protocol, ID: k.ID}).Execute(unix.NETLINK_INET_DIAG, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return false, nil
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return false, errors.New("the kernel closes no sockets for others: it takes one with CONFIG_INET_DIAG_DESTROY")
+		return false, errors.New("the kernel can't close other processes' sockets: use a kernel with CONFIG_INET_DIAG_DESTROY")
 	case err != nil:
 		return false, fmt.Errorf("close a socket by sock_diag: %w", err)
 	}
 	return true, nil
 }
 
-// madeIn selects the sockets that were made in one of some cgroups. The kernel compares one cgroup with the socket's at a time
-// (INET_DIAG_BC_CGROUP_COND, Linux 5.8), and takes a socket for which it comes to the end, and none for which it would go beyond.
+// madeIn is a filter for the sockets that were made in one of the cgroups. An instruction compares one cgroup with the socket's
+// (INET_DIAG_BC_CGROUP_COND, Linux 5.8). A socket passes if the filter ends exactly after its last instruction.
 func madeIn(cgroups []uint64) (filter []byte) {
-	step := func(code, yes uint8, no int) { // struct inet_diag_bc_op: by how many bytes it goes on
+	step := func(code, yes uint8, no int) { // struct inet_diag_bc_op: how many bytes to advance
 		filter = binary.NativeEndian.AppendUint16(append(filter, code, yes), uint16(no))
 	}
 	for i, cgroup := range cgroups {
@@ -136,27 +136,27 @@ func madeIn(cgroups []uint64) (filter []byte) {
 	return filter
 }
 
-// list is all TCP and UDP sockets that were made in one of some cgroups, with what is noted down in a map for each.
-func (d *Diag) list(cgroups []uint64, peers int) (all []*held, err error) {
+// list returns all TCP and UDP sockets that were made in one of the cgroups, with each one's record in the map peers.
+func (d *Diag) list(cgroups []uint64, peers int) (all []*sessionSocket, err error) {
 	filter := madeIn(cgroups)
 	storages := nl.NewRtAttr(requestStorages, nil)
 	storages.AddRtAttr(requestMap, binary.NativeEndian.AppendUint32(nil, uint32(peers)))
 	for _, protocol := range []uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
 		for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 			asks := diagRequest{Family: family, Protocol: protocol, States: allStates}
-			said, err := d.request(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, asks, nl.NewRtAttr(requestBytecode, filter), storages).
+			messages, err := d.request(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, asks, nl.NewRtAttr(requestBytecode, filter), storages).
 				Execute(unix.NETLINK_INET_DIAG, nl.SOCK_DIAG_BY_FAMILY)
 			if err != nil {
 				return nil, fmt.Errorf("list the session's sockets by sock_diag: %w", err)
 			}
-			for _, m := range said {
-				k := &held{protocol: protocol}
+			for _, m := range messages {
+				k := &sessionSocket{protocol: protocol}
 				n, err := binary.Decode(m, binary.NativeEndian, &k.diagSocket)
 				if err == nil {
 					err = k.readPeer(m[n:])
 				}
 				if err != nil {
-					return nil, fmt.Errorf("read what sock_diag says of a socket: %w", err)
+					return nil, fmt.Errorf("read a socket's attributes from sock_diag: %w", err)
 				}
 				all = append(all, k)
 			}
@@ -165,8 +165,8 @@ func (d *Diag) list(cgroups []uint64, peers int) (all []*held, err error) {
 	return all, nil
 }
 
-func (k *held) readPeer(attributes []byte) error {
-	for _, kind := range []uint16{saidStorages, saidStorage, saidValue} {
+func (k *sessionSocket) readPeer(attributes []byte) error {
+	for _, kind := range []uint16{replyStorages, replyStorage, replyValue} {
 		found, err := attribute(attributes, kind)
 		if err != nil || found == nil {
 			return err
@@ -174,7 +174,7 @@ func (k *held) readPeer(attributes []byte) error {
 		attributes = found
 	}
 	if len(attributes) != int(unsafe.Sizeof(k.peer)) {
-		return fmt.Errorf("%d bytes are noted down for it", len(attributes))
+		return fmt.Errorf("its record has %d bytes", len(attributes))
 	}
 	k.peer = *(*netPeer)(unsafe.Pointer(unsafe.SliceData(append([]byte(nil), attributes...))))
 	return nil
@@ -190,8 +190,8 @@ func attribute(b []byte, kind uint16) ([]byte, error) {
 	return nil, err
 }
 
-// ends are where a socket is, and what it's connected to.
-func (k *held) ends() (here, there netip.AddrPort) {
+// ends returns a socket's own address and its peer's.
+func (k *sessionSocket) ends() (here, there netip.AddrPort) {
 	at := func(addr [16]byte, port [2]byte) netip.AddrPort {
 		a := netip.AddrFrom16(addr)
 		if k.Family == unix.AF_INET {
@@ -202,40 +202,40 @@ func (k *held) ends() (here, there netip.AddrPort) {
 	return at(k.ID.Source, k.ID.From), at(k.ID.Target, k.ID.To)
 }
 
-// CloseDenied closes the connections of the session that the rules in force don't grant, on either side; and of what waits for some,
-// and of UDP sockets that are connected, those that the rules before the last Reload let be. It says how many. What egress decides about
-// is left to it.
+// CloseDenied closes the session's connections that the rules in force don't grant, in either direction. It closes listeners and
+// connected UDP sockets only if the rules before the last Reload granted them. It returns the number. Egress closes the connections
+// that it decides about itself.
 func (s *Session) CloseDenied(d *Diag) (closed int, err error) {
 	former := s.former
 	s.former = nil
-	defer former.Close() // nil, too
+	defer former.Close() // also nil
 	var now *ebpf.Map
 	if err := s.maps[netMapImages].Lookup(uint32(0), &now); err != nil {
 		return 0, fmt.Errorf("open the rules about addresses: %w", err)
 	}
 	defer now.Close()
-	return s.closeSome(d, s.folder(), func(k *held) bool {
+	return s.closeSome(d, s.folder(), func(k *sessionSocket) bool {
 		connects := k.protocol == unix.IPPROTO_TCP && k.State != listens
-		return !s.lets(now, k) && (connects || former != nil && s.lets(former, k) || s.forgotten[k.name()])
+		return !s.grants(now, k) && (connects || former != nil && s.grants(former, k) || s.forgotten[k.name()])
 	})
 }
 
-// HasSockets says whether the session has ever had a socket.
+// HasSockets reports whether the session has ever made a socket.
 func (s *Session) HasSockets() bool { return atomic.LoadUint64(&s.at.Sockets) > 0 }
 
-// CloseOpen closes all sockets of the session that a process has open, and returns how many. A socket that no process has any more only sends
-// what it has still to send.
+// CloseOpen closes all sockets of the session that a process has open, and returns their number. A socket that no process has open only
+// sends its remaining data.
 func (s *Session) CloseOpen(d *Diag) (closed int, err error) { return s.CloseOpenIn(d, s.folder()) }
 
-// CloseOpenIn closes those that were made in a cgroup beneath the session's, or beneath that.
+// CloseOpenIn is CloseOpen for the sockets that were made in a cgroup beneath the session's, or in its descendants.
 func (s *Session) CloseOpenIn(d *Diag, cgroup string) (closed int, err error) {
-	return s.closeSome(d, cgroup, func(k *held) bool { return k.Inode != 0 })
+	return s.closeSome(d, cgroup, func(k *sessionSocket) bool { return k.Inode != 0 })
 }
 
-// folder is the session's cgroup's.
+// folder is the path of the session's cgroup.
 func (s *Session) folder() string { return fmt.Sprintf("/proc/self/fd/%d/", s.cgroup.Fd()) }
 
-// cgroups are the numbers of a cgroup and of all beneath it, where sessions within the session are: those of their folders.
+// cgroups returns the ids of a cgroup and of all its descendants, which nested sessions have: the inode numbers of their folders.
 func cgroups(folder string) (all []uint64, err error) {
 	err = filepath.WalkDir(folder, func(_ string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {
@@ -252,10 +252,10 @@ func cgroups(folder string) (all []uint64, err error) {
 	return all, err
 }
 
-// rounds bounds how often sockets are closed at whose address the kernel found another one, which it finds no more when that is closed.
+// rounds bounds the attempts to close sockets at whose address the kernel finds another one, until that one is closed.
 const rounds = 64
 
-func (s *Session) closeSome(d *Diag, cgroup string, which func(*held) bool) (closed int, err error) {
+func (s *Session) closeSome(d *Diag, cgroup string, which func(*sessionSocket) bool) (closed int, err error) {
 	made, err := cgroups(cgroup)
 	if err != nil {
 		return 0, fmt.Errorf("find the cgroups of the session: %w", err)
@@ -279,17 +279,17 @@ func (s *Session) closeSome(d *Diag, cgroup string, which func(*held) bool) (clo
 			return len(done), err
 		}
 	}
-	return len(done), errors.New("some of its sockets share an address (SO_REUSEPORT), by which the kernel finds others")
+	return len(done), errors.New("some of its sockets share an address (SO_REUSEPORT), at which the kernel finds other sockets")
 }
 
-// name is what is permitted where the socket may be connected to because of a name.
-func (k *held) name() netNameKey {
+// name is the key of the permission by name that the socket may be connected with.
+func (k *sessionSocket) name() netNameKey {
 	_, there := k.ends()
 	return nameKey(k.protocol == unix.IPPROTO_UDP, there)
 }
 
-// lets says whether rules let a socket be as it is.
-func (s *Session) lets(rules *ebpf.Map, k *held) bool {
+// grants reports whether rules grant a socket in its present state.
+func (s *Session) grants(rules *ebpf.Map, k *sessionSocket) bool {
 	here, there := k.ends()
 	udp := k.protocol == unix.IPPROTO_UDP
 	switch {
@@ -297,7 +297,7 @@ func (s *Session) lets(rules *ebpf.Map, k *held) bool {
 		return verdictOf(rules, kindListen, here).Action == uint32(direct)
 	case !udp && k.peer.Own != 0 && atomic.LoadUint64(&s.at.Own) != 0:
 		return true
-	case udp && k.State != established: // each datagram is decided on
+	case udp && k.State != established: // each datagram is decided about
 		return true
 	case s.isEgress(udp, there) && (udp || k.peer.Original.To.Port != 0):
 		return true
@@ -313,7 +313,7 @@ func (s *Session) lets(rules *ebpf.Map, k *held) bool {
 	return s.maps[netMapNames].Lookup(k.name(), &netName{}) == nil
 }
 
-// verdictOf is what rules say about an address, as decide in bpf/sock/decide.h finds it.
+// verdictOf returns the rules' verdict on an address, as decide in bpf/sock/decide.h does.
 func verdictOf(rules *ebpf.Map, of kind, at netip.AddrPort) (v netVerdict) {
 	v = netVerdict{Rule: -1}
 	for _, port := range []uint16{at.Port(), 0} {

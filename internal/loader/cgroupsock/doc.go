@@ -1,29 +1,29 @@
-// Package cgroupsock holds a session's internet sockets to its policy, by the kernel's own programs (bpf/sock.c) on the session's
+// Package cgroupsock enforces a session's policy on its internet sockets, with BPF programs (bpf/sock.c) on the session's
 // cgroup. It needs root, Linux 6.1 and cgroup v2, and no BPF LSM.
 //
-// What the kernel decides alone are addresses and ports: an Image is the policy's word on them. What depends on a name, or on
-// what is said on a connection, goes to egress: such connections, and all of DNS, are redirected to egress's ports, where
-// Kernel.Original tells where they were going. What egress finds to be a name that may be reached directly, it tells the kernel
-// with Kernel.Permit. Deny is what is in no map, and what fits into none.
+// The kernel decides about addresses and ports, by the policy's Image. Egress decides where a rule depends on a name or on the data of
+// a connection: such connections, and all of DNS, are redirected to egress's ports. Kernel.Original returns their original
+// destination. When egress has resolved a name that may be reached directly, it adds the address with Kernel.Permit. An address that
+// is in no map is denied.
 //
 // # Two checks
 //
-// The first answers a task at once: connect, sendto, bind and socket fail with EACCES. Only that a UDP socket is connected is left
-// to the second, as that sends nothing, and every program does it that looks a name up. The second looks at the packets of the
-// session's sockets, so that whatever finds a way around the first doesn't leave the machine, and nothing comes in that isn't
-// waited for with the policy's leave. Each denial is an Event, or is counted.
+// The first check is of system calls: connect, sendto, bind and socket fail with EACCES. Connecting a UDP socket is left to the second
+// check, since it sends nothing, and resolvers do it for every name. The second check is of the packets of the session's sockets: no
+// packet that bypassed the first check leaves the machine, and none arrives at a socket that may not listen. Each denial is an Event,
+// or is counted.
 //
 // # Whose sockets
 //
-// The kernel runs these programs for the sockets that were made by a process in the cgroup, or beneath it, whoever uses them. So
-// one that was made outside and handed in isn't held, and one that was made inside and handed out is. Where the programs of
-// package loader guard the session too, its processes can't be given sockets that others made; what is left then are those
-// that it's started with. A process that root moves out of the cgroup makes sockets that aren't held.
+// The kernel runs these programs for the sockets that were made by a process in the cgroup, or beneath it, whichever process uses
+// them. So a socket that was made outside and passed in isn't confined, and one that was made inside and passed out is. Where the
+// programs of package loader confine the session, too, its processes can't receive sockets that processes outside made, except those
+// that the command starts with. A process that root moves out of the cgroup makes sockets that aren't confined.
 //
-// Packet, vsock and other sockets than the internet's aren't seen here: package seccomp and package loader refuse them.
+// These programs don't see packet, vsock and other sockets than the internet's: package seccomp and package loader deny them.
 //
-// # As long as the cgroup
+// # Lifetime
 //
-// The programs hang on the cgroup and have maps of their own for each session. Nobody's death takes them away, and they go when the
-// cgroup is gone and no socket that was made in it is left.
+// The programs are attached to the cgroup and have their own maps for each session. They don't depend on any process. The kernel frees
+// them with the cgroup and the last socket that was made in it.
 package cgroupsock

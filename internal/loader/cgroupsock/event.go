@@ -5,38 +5,38 @@ import (
 	"time"
 )
 
-// Event is something that the kernel denied.
+// Event is a denial by the kernel.
 type Event struct {
 	Time     time.Time
 	Session  uint64
-	Sequence uint64 // of the session; one that is missing was lost
+	Sequence uint64 // of the session; a missing number is a lost event
 
-	// Of the task; for a packet, of who connected its socket, where that's known: a datagram's. 0 and "" elsewhere.
+	// Of the task; for a datagram's packet, of the task that connected its socket, if known. 0 and "" otherwise.
 	PID, TID, UID int
 	Comm          string
-	SeenAt        time.Duration // boot: when the task was looked at, of which a packet comes later
+	SeenAt        time.Duration // since boot: when the task was recorded, before its packet
 
 	Op       Op
 	Why      Why
-	At       netip.AddrPort // where to; for OpBind and OpAccept where it would have been waited for
+	At       netip.AddrPort // the destination; for OpBind and OpAccept the local address
 	Protocol int            // IPPROTO_*; for OpOption its level
 	Kind     int            // SOCK_*; 0: a packet; for OpOption its number
 
-	// Who denied, where Why is WhyPolicy: places in the policy's Layers and Rules. -1: nobody, no rule.
+	// For WhyPolicy: the indices of the layer and rule that denied, in the policy's Layers and Rules. -1: none.
 	Layer, Rule int
-	Generation  uint32 // of the image that says so; 0: it's nobody's word
+	Generation  uint32 // of the image that decided; 0: none did
 }
 
-// Op is what was tried.
+// Op is the denied operation.
 type Op uint32
 
-// What can be tried: bpf/sock/session.h has the same list.
+// The operations; bpf/sock/session.h has the same list.
 const (
 	OpSocket  Op = 1 + iota
 	OpConnect    // also with a connection's first data
 	OpSend       // a datagram
 	OpBind
-	OpPacket // that would have left: something came around the first check
+	OpPacket // an outgoing one, which bypassed the first check
 	OpAccept // a connection or datagram from outside
 	OpOption // of a socket
 )
@@ -45,18 +45,18 @@ var opNames = [...]string{"", "socket", "connect", "send", "bind", "packet", "ac
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }
 
-// Why is why it was denied.
+// Why is the reason of a denial.
 type Why uint32
 
 // The reasons, as in bpf/sock/session.h.
 const (
 	WhyPolicy Why = 1 + iota
-	WhyEgress     // it's egress itself, or there is none to ask
-	WhySocket     // no such socket is ever granted
-	WhyDevice     // by a device that the machine hasn't chosen, or one that doesn't lead to egress
-	WhyRoute      // the packet could be led elsewhere
-	WhyMemory     // the kernel had no space to note down where it was going
-	WhyTaken      // a process outside the session waits there already; Layer and Rule grant it where none does
+	WhyEgress     // egress's own address, or egress doesn't run
+	WhySocket     // no policy grants such a socket
+	WhyDevice     // the socket is bound to a device that isn't the machine's choice, or doesn't lead to egress
+	WhyRoute      // the packet could be routed elsewhere
+	WhyMemory     // the kernel had no memory to record the original destination
+	WhyTaken      // a process outside the session already listens there; Layer and Rule grant the port otherwise
 )
 
 var whyNames = [...]string{"", "policy", "egress", "socket", "device", "route", "memory", "taken"}

@@ -10,15 +10,15 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// Image is what a policy says about addresses and ports: for each port that it speaks of, the ranges that it distinguishes.
+// Image is a policy's rules about addresses and ports: for each port in its rules, the address ranges that they distinguish.
 type Image struct {
 	rules      []rule
-	free       bool // no authority denies the network by default
+	free       bool // no layer denies the network by default
 	own        bool // the session's own servers on loopback may be reached
 	generation uint32
 }
 
-// rule is what is done about a range of addresses on a port; port 0 stands for those that no rule speaks of.
+// rule is the action for a range of addresses on a port. Port 0 means all ports that no rule names.
 type rule struct {
 	kind    kind
 	port    uint16
@@ -50,9 +50,8 @@ const maxRules = 1 << 18
 
 var everywhere = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 
-// NewImage makes the image of a policy. Events say by which generation was decided; it isn't 0. Where no authority says anything
-// about the network, it allows everything but what can't be decided about, and leads DNS to egress all the same: such a policy
-// needs none.
+// NewImage makes the image of a policy. Events have its generation, which isn't 0. If no layer has rules about the network, the image
+// allows everything that can be decided about, and redirects DNS to egress nevertheless: such a policy needs no image.
 func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
 	img := &Image{generation: generation, free: !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Stance[policy.Net] == policy.Deny })}
 	img.own = !img.free && c.OwnServers()
@@ -77,9 +76,9 @@ func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
 	return img, nil
 }
 
-// rangesOf are the ranges that rules of a kind distinguish, by port, if there's room for them: what is denied on every port is one
-// on each that a rule names, so that a short policy can have very many.
-func rangesOf(c *policy.Compiled, k kind, room int) (map[uint16][]netip.Prefix, error) {
+// rangesOf returns the ranges that rules of a kind distinguish, by port, if there are at most capacity. A range that is denied on every
+// port counts once for each port that a rule names, so that a short policy can have very many.
+func rangesOf(c *policy.Compiled, k kind, capacity int) (map[uint16][]netip.Prefix, error) {
 	ranges := map[uint16][]netip.Prefix{0: everywhere}
 	var onEvery []netip.Prefix
 	for _, l := range c.Layers {
@@ -100,9 +99,9 @@ func rangesOf(c *policy.Compiled, k kind, room int) (map[uint16][]netip.Prefix, 
 		list = append(slices.Clip(list), onEvery...)
 		slices.SortFunc(list, netip.Prefix.Compare)
 		ranges[port] = slices.Compact(list)
-		if room -= len(ranges[port]); room < 0 {
-			return nil, fmt.Errorf("the rules about addresses tell more ranges apart than the %d that the kernel's map has room for: "+
-				"what is denied without a port counts for each port that a rule names", maxRules)
+		if capacity -= len(ranges[port]); capacity < 0 {
+			return nil, fmt.Errorf("the rules about addresses distinguish more than the %d ranges that fit in the kernel's map: "+
+				"a range that is denied without a port counts for each port that a rule names", maxRules)
 		}
 	}
 	return ranges, nil
@@ -115,10 +114,10 @@ func protocol(k kind) string {
 	return "tcp"
 }
 
-// decision says whether the addresses of a range are reached directly on a port.
+// decision returns the verdict on a range of addresses on a port.
 type decision func(port uint16, p netip.Prefix) policy.Verdict
 
-// decider is what decides about a kind.
+// decider returns the decision function for a kind.
 func decider(c *policy.Compiled, k kind) decision {
 	if k&kindListen == 0 {
 		return c.Directly(protocol(k))

@@ -18,13 +18,13 @@ import (
 type Session struct {
 	maps      map[string]*ebpf.Map
 	at        *netSession              // the sessions map's own memory
-	image     *ebpf.Map                // the one that it began with; nil: another one is in force, or it's another process's
+	image     *ebpf.Map                // the session's first; nil: it was replaced, or another process has it
 	programs  map[string]*ebpf.Program // empty: another process has attached them
-	idle      bool                     // they hold nobody: not yet, or not any more
-	events    *events                  // nil: nobody listens
+	idle      bool                     // not attached: not yet, or not any more
+	events    *events                  // nil: no listener
 	cgroup    *os.File                 // its folder
 	former    *ebpf.Map                // the image before the last Reload; nil: none, or CloseDenied was called
-	forgotten map[netNameKey]bool      // which places it has taken back that names had led to
+	forgotten map[netNameKey]bool      // the addresses that were permitted by names and revoked
 }
 
 // hooks are where the programs are attached.
@@ -39,8 +39,7 @@ var hooks = map[string]ebpf.AttachType{
 	netProgNetSendmsg4: ebpf.AttachCGroupUDP4Sendmsg, netProgNetSendmsg6: ebpf.AttachCGroupUDP6Sendmsg,
 }
 
-// Load has the programs and maps of a session in the kernel: those that wait for one, or new ones. Nothing is held by
-// them yet.
+// Load returns the programs and maps for a session, from the pool or newly loaded. They aren't attached yet.
 func Load() (*Session, error) {
 	if s := acquire(); s != nil {
 		return s, nil
@@ -62,7 +61,7 @@ func loadNew() (_ *Session, err error) {
 	}
 	s.maps = created.Maps
 	placed := make(chan error, 1)
-	go func() { placed <- s.newImage(spec) }() // the kernel waits for programs that run, beside the loading
+	go func() { placed <- s.newImage(spec) }() // in parallel, as the kernel waits for running programs
 	err = s.loadPrograms(spec)
 	if err != nil {
 		err = fmt.Errorf("load the programs for the network: %w", err)
@@ -74,7 +73,7 @@ func loadNew() (_ *Session, err error) {
 	return s, nil
 }
 
-// newImage puts an empty image into force.
+// newImage sets an empty image.
 func (s *Session) newImage(spec *ebpf.CollectionSpec) (err error) {
 	if s.image, err = ebpf.NewMap(spec.Maps[netMapImages].InnerMap); err == nil {
 		err = s.maps[netMapImages].Put(uint32(0), s.image)
@@ -85,7 +84,7 @@ func (s *Session) newImage(spec *ebpf.CollectionSpec) (err error) {
 	return nil
 }
 
-// mapMemory makes the session in the kernel this process's memory, too.
+// mapMemory maps the session's state in the kernel.
 func (s *Session) mapMemory() error {
 	mem, err := unix.MmapPtr(s.maps[netMapSessions].FD(), 0, nil, unsafe.Sizeof(*s.at), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -95,7 +94,7 @@ func (s *Session) mapMemory() error {
 	return nil
 }
 
-// loadPrograms loads the programs on all processors.
+// loadPrograms loads the programs in parallel, on all processors.
 func (s *Session) loadPrograms(spec *ebpf.CollectionSpec) error {
 	type share struct {
 		loaded map[string]*ebpf.Program
@@ -129,8 +128,7 @@ func (s *Session) loadPrograms(spec *ebpf.CollectionSpec) error {
 	return err
 }
 
-// attach puts the programs on a cgroup, where they stay as long as it does: no link and no pin of ours holds them. Others' may
-// be there beside them.
+// attach attaches the programs to a cgroup, for its lifetime, without a link or pin. Programs of other software may be attached to it, too.
 func (s *Session) attach(cgroup int) error {
 	s.idle = false
 	var done []string

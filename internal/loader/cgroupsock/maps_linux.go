@@ -14,77 +14,78 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// Kernel is egress's side of a session: it says where connections that come to egress were going, and has the kernel let the
-// session reach places directly. It works on descriptors that somebody else opened, in a process without privileges: since Linux
-// 5.19 bpf(2) asks for none to read and write the elements of a map (kernel.unprivileged_bpf_disabled).
+// Kernel is egress's access to a session's maps: it returns the original destination of redirected connections, and permits the session
+// to reach addresses directly. It uses descriptors that another process opened, in a process without privileges: since Linux 5.19
+// bpf(2) needs none to read and write the elements of a map (kernel.unprivileged_bpf_disabled).
 type Kernel struct {
 	originals, names int
 	permitting       sync.Mutex
 
-	hearing sync.Mutex
-	heard   map[netTuple]heard
+	hearing  sync.Mutex
+	received map[netTuple]received
 }
 
-// heard is how many datagrams of a socket have come.
-type heard struct{ socket, n uint64 }
+// received is the number of datagrams received from a socket.
+type received struct{ socket, n uint64 }
 
-// maxHeard is as many ports as the kernel remembers.
-const maxHeard = 8192
+// maxReceived is the number of ports in the kernel's map.
+const maxReceived = 8192
 
-// NewKernel is a session's, by the descriptors of its maps (Session.Descriptors), which stay the caller's.
+// NewKernel uses the descriptors of a session's maps (Session.Descriptors), which the caller closes.
 func NewKernel(originals, names int) *Kernel {
-	return &Kernel{originals: originals, names: names, heard: map[netTuple]heard{}}
+	return &Kernel{originals: originals, names: names, received: map[netTuple]received{}}
 }
 
-// Original says where the client of a connection to egress was going, and who that is, once: a connection that wasn't led here, or was
-// asked about before, has no such place.
+// Original returns the original destination and the client of a connection to egress, once. It fails for a connection that wasn't
+// redirected, and for one that it has already returned.
 func (k *Kernel) Original(client, listener netip.AddrPort) (netip.AddrPort, event.Observed, error) {
 	o, err := k.original(unix.BPF_MAP_LOOKUP_AND_DELETE_ELEM, 0, client, listener)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return netip.AddrPort{}, event.Observed{}, fmt.Errorf("the connection from %s wasn't led here from anywhere", client)
+		return netip.AddrPort{}, event.Observed{}, fmt.Errorf("the connection from %s wasn't redirected to egress", client)
 	case err != nil:
-		return netip.AddrPort{}, event.Observed{}, fmt.Errorf("ask where the connection from %s was going: %w", client, err)
+		return netip.AddrPort{}, event.Observed{}, fmt.Errorf("look up the original destination of the connection from %s: %w", client, err)
 	}
 	return addrPort(o.To.Addr, uint16(o.To.Port)), o.By.process(), nil
 }
 
-// Sender says who sent a datagram that was redirected from there to egress, once for each: whoever has the port next wasn't redirected.
+// Sender returns the process that sent a datagram which was redirected to egress, once for each datagram: a later socket at the same port
+// wasn't redirected.
 func (k *Kernel) Sender(client, listener netip.AddrPort) (event.Observed, error) {
 	o, err := k.original(unix.BPF_MAP_LOOKUP_ELEM, kindUDP, client, listener)
 	if err != nil {
-		return event.Observed{}, fmt.Errorf("ask who sent a datagram from %s: %w", client, err)
+		return event.Observed{}, fmt.Errorf("look up the sender of a datagram from %s: %w", client, err)
 	}
-	if !k.hear(newTuple(kindUDP, client, listener), o.Socket, o.Sent) {
-		return event.Observed{}, fmt.Errorf("the datagram from %s wasn't led here", client)
+	if !k.receive(newTuple(kindUDP, client, listener), o.Socket, o.Sent) {
+		return event.Observed{}, fmt.Errorf("the datagram from %s wasn't redirected to egress", client)
 	}
 	return o.By.process(), nil
 }
 
-// hear counts a datagram of a socket that has sent so many, and says whether it can be one of these.
-func (k *Kernel) hear(t netTuple, socket, sent uint64) bool {
+// receive counts a datagram of a socket that has sent that many, and reports whether it can be one of them.
+func (k *Kernel) receive(t netTuple, socket, sent uint64) bool {
 	k.hearing.Lock()
 	defer k.hearing.Unlock()
-	h, known := k.heard[t]
-	if !known && len(k.heard) >= maxHeard {
-		k.forgetOne()
+	h, known := k.received[t]
+	if !known && len(k.received) >= maxReceived {
+		k.evictOne()
 	}
 	if h.socket != socket {
-		h = heard{socket: socket}
+		h = received{socket: socket}
 	}
 	if h.n >= sent {
 		return false
 	}
 	h.n++
-	k.heard[t] = h
+	k.received[t] = h
 	return true
 }
 
-// forgetOne makes room. The kernel forgets it, too: what it has counted could be said to be still to come.
-func (k *Kernel) forgetOne() {
-	for t := range k.heard {
+// evictOne evicts an entry, also from the kernel's map: otherwise the kernel's count would permit that many datagrams again.
+func (k *Kernel) evictOne() {
+	for t := range k.received {
 		_ = element(unix.BPF_MAP_DELETE_ELEM, k.originals, unsafe.Pointer(&t), nil)
-		delete(k.heard, t)
+		delete(k.received, t)
 		return
 	}
 }
@@ -109,9 +110,9 @@ func comm(c *[16]int8) string {
 	return unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(c)), len(c)))
 }
 
-// Permit lets the session reach an address and port directly until then, or longer if that was said before by the policy of the same
-// generation. proto is "tcp" or "udp". What the policy's own rules about addresses deny stays denied. A time that has passed lets go on what
-// was let there before.
+// Permit lets the session reach an address and port directly until a time, or longer if the policy of the same generation permitted it
+// before. proto is "tcp" or "udp". A denial by the policy's rules about addresses prevails. With a time in the past, sockets that were
+// permitted before stay permitted.
 func (k *Kernel) Permit(generation uint32, proto string, to netip.AddrPort, until time.Time) error {
 	key := nameKey(proto == "udp", to)
 	k.permitting.Lock()
@@ -143,7 +144,7 @@ func nameKey(udp bool, to netip.AddrPort) netNameKey {
 	return key
 }
 
-// sweep makes room: it removes places that names have led to, and says which.
+// sweep removes the addresses permitted by names for which over is true, and returns their keys.
 func sweep(names int, over func(netName) bool) (list []netNameKey) {
 	var at *netNameKey
 	for {

@@ -15,17 +15,18 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
-// To have the kernel verify the programs is nearly all that a session's start takes here. So what a session that has ended leaves
-// is pinned, emptied, for the next one, and Ahead has some wait before: in a folder for each, which is moved into place when it's whole, and away by the process that takes it.
-// What isn't pinned belongs to a session, and goes as ever; a toolguard that is killed leaves nothing.
+// Verifying the programs is nearly all of the time that a session's start needs here. So the programs and maps of an ended session are
+// emptied and pinned for the next one, and Ahead loads a set in advance. Each set has a folder, which is moved into the pool when it's
+// complete, and out of it by the process that acquires it. A set that isn't pinned belongs to a session and is freed with it, also if
+// toolguard is killed.
 const (
 	current = bpffs.Net + "/" + version
 	free    = "free-"
 	partial = "partial-"
-	most    = 4 // that wait for a session
+	most    = 4 // sets in the pool
 )
 
-// Ahead makes sure that what a session takes waits for the next one, which survives this process, and finds out whether it can be had.
+// Ahead makes sure that the pool has a set for the next session, which survives this process, and returns an error if it can't be loaded.
 func Ahead() error {
 	if list, _ := filepath.Glob(current + "/" + free + "*"); len(list) > 0 && bpffs.Own(bpffs.Root) == nil {
 		return nil
@@ -38,7 +39,7 @@ func Ahead() error {
 	return s.releaseToPool()
 }
 
-// acquire is what waits for a session, or nil. Nothing is taken from where others than root could have put it.
+// acquire returns a set from the pool, or nil. It ignores folders that other users than root could have written to.
 func acquire() *Session {
 	if bpffs.Own(bpffs.Root) != nil {
 		return nil
@@ -53,7 +54,7 @@ func acquire() *Session {
 		}
 		mine := filepath.Join(current, unique())
 		if os.Rename(filepath.Join(current, e.Name()), mine) != nil {
-			continue // somebody was quicker
+			continue // another process was faster
 		}
 		s, err := openPinned(mine)
 		if err := errors.Join(err, os.RemoveAll(mine)); err == nil {
@@ -66,7 +67,7 @@ func acquire() *Session {
 	return nil
 }
 
-// unique is the name of a folder that nobody else uses.
+// unique is a folder name that no other process uses.
 func unique() string { return fmt.Sprint(partial, os.Getpid(), "-", rand.Text()) }
 
 // openPinned opens the maps and programs that are pinned in a folder.
@@ -93,19 +94,19 @@ func openPinned(dir string) (_ *Session, err error) {
 	return s, s.mapMemory()
 }
 
-// Detach takes the programs off the session's cgroup, in which nobody is any more and which is to be removed: sockets that outlive
-// that are nobody's, and what held them can hold another session after End.
+// Detach detaches the programs from the session's cgroup, which must be empty and is about to be removed. Sockets that outlive it are no
+// longer confined. After End the programs can serve another session.
 func (s *Session) Detach(cgroup int) error {
 	for name, p := range s.programs {
 		if err := link.RawDetachProgram(link.RawDetachProgramOptions{Target: cgroup, Program: p, Attach: hooks[name]}); err != nil {
-			return fmt.Errorf("take %s off the session's cgroup: %w", name, err)
+			return fmt.Errorf("detach %s from the session's cgroup: %w", name, err)
 		}
 	}
 	s.idle = true
 	return nil
 }
 
-// releaseToPool empties what a session had, and pins it for the next one. What fails only costs that one time.
+// releaseToPool empties a session's maps and pins them and the programs for the next session. A failure only costs that session time.
 func (s *Session) releaseToPool() error {
 	if !s.idle || s.image == nil {
 		return nil
@@ -144,15 +145,15 @@ func (s *Session) pin(dir string) error {
 	return err
 }
 
-// makePool makes sure that there's room in the pool, and removes what those have left there who were killed, or are of another version.
+// makePool reports whether the pool has space for a set, and removes the remains of killed processes and of other versions.
 func makePool() (ok bool, err error) {
 	if there, err := bpffs.Mounted(); !there || err != nil {
-		return false, nil // nowhere to pin
+		return false, nil // no BPF file system to pin in
 	}
 	for _, dir := range []string{bpffs.Root, bpffs.Net, current} {
 		err := os.Mkdir(dir, 0o700)
 		if err == nil && dir == current {
-			err = others()
+			err = removeOtherVersions()
 		}
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return false, err
@@ -179,8 +180,8 @@ func makePool() (ok bool, err error) {
 	return n < most, nil
 }
 
-// others removes what other versions have pinned: none of it is in use.
-func others() error {
+// removeOtherVersions removes the pins of other versions, none of which is in use.
+func removeOtherVersions() error {
 	entries, err := os.ReadDir(bpffs.Net)
 	for _, e := range entries {
 		if e.Name() != version {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// events are being heard.
+// events is a running Listen.
 type events struct {
 	ring *ringbuf.Reader
 	done chan error
@@ -18,18 +18,18 @@ type events struct {
 
 var errRecord = errors.New("a record in the kernel's ring isn't an event")
 
-// Listen tells every event from now on, from one goroutine, until the session's End. It may be called once.
-func (s *Session) Listen(tell func(Event)) error {
+// Listen calls f with every event from now on, from one goroutine, until the session's End. It may be called once.
+func (s *Session) Listen(f func(Event)) error {
 	ring, err := ringbuf.NewReader(s.maps[netMapEvents])
 	if err != nil {
 		return fmt.Errorf("open the ring of network events: %w", err)
 	}
 	s.events = &events{ring, make(chan error, 1)}
-	go func() { s.events.done <- hear(ring, tell) }()
+	go func() { s.events.done <- readEvents(ring, f) }()
 	return nil
 }
 
-func hear(ring *ringbuf.Reader, tell func(Event)) error {
+func readEvents(ring *ringbuf.Reader, f func(Event)) error {
 	var record ringbuf.Record
 	for {
 		switch err := ring.ReadInto(&record); {
@@ -42,11 +42,11 @@ func hear(ring *ringbuf.Reader, tell func(Event)) error {
 		if err != nil {
 			return err
 		}
-		tell(e)
+		f(e)
 	}
 }
 
-// finish tells what is left in the ring.
+// finish drains the ring.
 func (s *Session) finish() error {
 	if s.events == nil {
 		return nil

@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Egress are the ports on which egress waits: on 127.0.0.1 for what goes to IPv4 addresses, on ::1 for what goes to IPv6
-// ones. 0: it doesn't, and what would go there is denied. So it is as long as none of Sockets, which are descriptors of those
-// that wait, is at the port: when egress is gone another one's may be.
+// Egress has the ports on which egress listens: on 127.0.0.1 for IPv4 destinations, on ::1 for IPv6 ones. 0: it doesn't, and its
+// destinations are denied. They are denied also unless one of Sockets, the descriptors of the listeners, is bound to the port: when
+// egress has ended, another process may bind it.
 type Egress struct {
 	TCP4, TCP6, UDP4, UDP6 uint16
 	Sockets                []int
 }
 
-// Begin has the kernel hold the sockets of a cgroup to an image from now on, whose processes have none yet. cgroup is the descriptor of
-// its folder; id is never used twice and never 0.
+// Begin enforces an image on the sockets of a cgroup, whose processes must have none yet. cgroup is the descriptor of its folder. id is
+// never used twice and never 0.
 func (s *Session) Begin(id uint64, cgroup int, img *Image, e Egress) error {
 	if err := write(s.image, img); err != nil {
 		return err
@@ -33,15 +33,15 @@ func (s *Session) Begin(id uint64, cgroup int, img *Image, e Egress) error {
 	if err := s.Redirect(e); err != nil {
 		return err
 	}
-	if err := s.isOf(cgroup); err != nil {
+	if err := s.setCgroup(cgroup); err != nil {
 		return err
 	}
-	atomic.StoreUint64(&s.at.Id, id) // last: it's complete then
+	atomic.StoreUint64(&s.at.Id, id) // last, as it makes the session complete
 	return s.attach(cgroup)
 }
 
-// isOf keeps the folder of its cgroup.
-func (s *Session) isOf(cgroup int) error {
+// setCgroup duplicates the descriptor of the cgroup's folder.
+func (s *Session) setCgroup(cgroup int) error {
 	fd, err := unix.FcntlInt(uintptr(cgroup), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
 		s.cgroup = os.NewFile(uintptr(fd), "cgroup")
@@ -49,7 +49,7 @@ func (s *Session) isOf(cgroup int) error {
 	return os.NewSyscallError("fcntl", err)
 }
 
-// Redirect has what is to be decided by egress go there from now on.
+// Redirect redirects the connections that egress decides about from now on.
 func (s *Session) Redirect(e Egress) error {
 	for _, fd := range e.Sockets {
 		if err := s.maps[netMapEgresses].Put(int32(fd), uint32(1)); err != nil {
@@ -61,8 +61,8 @@ func (s *Session) Redirect(e Egress) error {
 	return nil
 }
 
-// Reload holds the session to another image, at once. What egress has let it reach by name is forgotten but for what it has by the image's
-// generation: it's to decide by the new policy before. Connections stay open until CloseDenied.
+// Reload replaces the session's image with one write. It revokes the addresses that egress permitted by name, except those of the image's
+// generation, which egress decided about by the new policy before. Connections stay open until CloseDenied.
 func (s *Session) Reload(img *Image) error {
 	spec, err := loadNet()
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Session) Reload(img *Image) error {
 	if err := s.maps[netMapImages].Put(uint32(0), m); err != nil {
 		return fmt.Errorf("exchange the rules about addresses: %w", err)
 	}
-	atomic.AddUint64(&s.at.Images, 1) // Put has waited for the programs that ran (synchronize_rcu)
+	atomic.AddUint64(&s.at.Images, 1) // Put has waited for running programs (synchronize_rcu)
 	_ = s.former.Close()
 	s.former, s.image = former, nil
 	s.setFlags(img)
@@ -93,7 +93,7 @@ func (s *Session) Reload(img *Image) error {
 	return nil
 }
 
-// Forget takes back what egress has let the session reach by name, but for what it has by the policy of a generation.
+// Forget revokes the addresses that egress permitted by name, except those of a generation.
 func (s *Session) Forget(but uint32) {
 	_, names := s.Descriptors()
 	s.forgotten = map[netNameKey]bool{}
@@ -125,7 +125,7 @@ func write(m *ebpf.Map, img *Image) error {
 	return nil
 }
 
-// SaveState has the kernel keep something for the process that opens the session next. Nobody else reads it, not even egress.
+// SaveState stores state in the kernel for the process that opens the session next. No other process reads it, not even egress.
 func (s *Session) SaveState(what []byte) error {
 	if len(what) > len(s.at.Saved) {
 		return fmt.Errorf("%d bytes are too many to save", len(what))
@@ -135,7 +135,7 @@ func (s *Session) SaveState(what []byte) error {
 	return nil
 }
 
-// SavedState is what SaveState was given.
+// SavedState returns the state that SaveState stored.
 func (s *Session) SavedState() []byte {
 	return slices.Clone(s.at.Saved[:min(int(atomic.LoadUint32(&s.at.SavedSize)), len(s.at.Saved))])
 }
@@ -152,7 +152,7 @@ func ruleKey(r rule) netRuleKey {
 	return k
 }
 
-// Open finds the programs that another process has put on a cgroup, to hear their events and to serve as egress.
+// Open opens the session whose programs another process has attached to a cgroup, to listen to its events and to replace its egress.
 func Open(cgroup int) (*Session, error) {
 	spec, err := loadNet()
 	if err != nil {
@@ -163,7 +163,7 @@ func Open(cgroup int) (*Session, error) {
 		attached, err := link.QueryPrograms(link.QueryOptions{Target: cgroup, Attach: spec.Programs[name].AttachType})
 		if err != nil {
 			s.Close()
-			return nil, fmt.Errorf("ask for the programs on the session's cgroup: %w", err)
+			return nil, fmt.Errorf("list the programs on the session's cgroup: %w", err)
 		}
 		for _, a := range attached.Programs {
 			if err := s.adopt(a.ID, name, spec); err != nil {
@@ -176,14 +176,14 @@ func Open(cgroup int) (*Session, error) {
 		s.Close()
 		return nil, errors.New("no programs of this version of toolguard are on the session's cgroup")
 	}
-	if err := errors.Join(s.isOf(cgroup), s.mapMemory()); err != nil {
+	if err := errors.Join(s.setCgroup(cgroup), s.mapMemory()); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// adopt takes the maps of a program, if it has a name.
+// adopt opens the maps of a program, if the program has a name.
 func (s *Session) adopt(id ebpf.ProgramID, name string, spec *ebpf.CollectionSpec) error {
 	p, err := ebpf.NewProgramFromID(id)
 	if err != nil {
@@ -210,20 +210,20 @@ func (s *Session) adopt(id ebpf.ProgramID, name string, spec *ebpf.CollectionSpe
 	return nil
 }
 
-// Descriptors are those of the maps that egress needs (NewKernel). They stay the session's.
+// Descriptors returns the descriptors of the maps that egress needs (NewKernel). The session closes them.
 func (s *Session) Descriptors() (originals, names int) {
 	return s.maps[netMapOriginals].FD(), s.maps[netMapNames].FD()
 }
 
-// Counts are what the kernel counted in a session.
+// Counts are the kernel's counts of a session.
 type Counts struct {
 	Sequence   uint64 // of the last event
-	Denied     uint64 // everything
+	Denied     uint64 // all denials
 	Suppressed uint64 // denied and not reported: too many in one second
 	Lost       uint64 // denied and not reported: no space
 }
 
-// Counts reads them.
+// Counts reads the kernel's counts.
 func (s *Session) Counts() Counts {
 	return Counts{
 		Sequence: atomic.LoadUint64(&s.at.Sequence), Denied: atomic.LoadUint64(&s.at.Denied),
@@ -231,8 +231,8 @@ func (s *Session) Counts() Counts {
 	}
 }
 
-// End gives the session up; what is left in its cgroup stays held. What was denied before is reported before it returns, and
-// counted.
+// End releases the session. Processes that remain in its cgroup stay confined. All earlier denials are reported and counted when it
+// returns.
 func (s *Session) End() (Counts, error) {
 	counts := s.Counts()
 	err := errors.Join(s.finish(), s.releaseToPool())
@@ -240,7 +240,7 @@ func (s *Session) End() (Counts, error) {
 	return counts, err
 }
 
-// Close lets go of what is open here. What is attached stays.
+// Close closes the descriptors. The programs stay attached.
 func (s *Session) Close() {
 	s.closePrograms()
 	for _, m := range s.maps {
@@ -258,14 +258,14 @@ func (s *Session) Close() {
 	}
 }
 
-// network is a port as it stands in a packet.
+// network is a port in network order.
 func network(port uint16) uint16 {
 	var b [2]byte
 	binary.BigEndian.PutUint16(b[:], port)
 	return binary.NativeEndian.Uint16(b[:])
 }
 
-// words is an address as the programs know it: an IPv4 one in its IPv6 form.
+// words is an address in the programs' form: an IPv4 one is IPv4-mapped.
 func words(a netip.Addr) (w [4]uint32) {
 	b := a.As16()
 	for i := range w {

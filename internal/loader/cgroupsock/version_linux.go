@@ -2,5 +2,5 @@
 
 package cgroupsock
 
-// version tells this build's programs from another's: it begins the SHA-256 of their object.
+// version identifies this build's programs: the first digits of the SHA-256 of their object.
 const version = "bdd99d7828dfbe61"

@@ -56,7 +56,7 @@ func TestWhose(t *testing.T) {
 		if said := run(t, g, "send", x.order); !strings.Contains(said, "<nil>") {
 			t.Errorf("of a datagram egress says %q", said)
 		}
-		if said := saidTo(t, last.Load(), x.at); !strings.Contains(said, "wasn't led here") {
+		if said := saidTo(t, last.Load(), x.at); !strings.Contains(said, "wasn't redirected") {
 			t.Errorf("of one that somebody outside sends from the same port egress says %q", said)
 		}
 	}
@@ -86,17 +86,17 @@ func saidTo(t *testing.T, from *net.UDPAddr, to string) string {
 func TestHeard(t *testing.T) {
 	k := NewKernel(-1, -1)
 	port := func(n int) netTuple { return netTuple{ClientPort: uint16(n), Kind: uint32(n >> 16)} }
-	for n := range 2 * maxHeard {
+	for n := range 2 * maxReceived {
 		for i, want := range []bool{true, true, false} {
-			if k.hear(port(n), 7, 2) != want {
+			if k.receive(port(n), 7, 2) != want {
 				t.Fatalf("datagram %d of a socket that sent two: want %v", i+1, want)
 			}
 		}
 	}
-	if len(k.heard) > maxHeard {
-		t.Errorf("%d ports are remembered", len(k.heard))
+	if len(k.received) > maxReceived {
+		t.Errorf("%d ports are remembered", len(k.received))
 	}
-	if !k.hear(port(0), 8, 1) || k.hear(port(0), 8, 1) {
+	if !k.receive(port(0), 8, 1) || k.receive(port(0), 8, 1) {
 		t.Error("another socket's aren't counted by themselves")
 	}
 }

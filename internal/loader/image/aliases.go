@@ -8,18 +8,18 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-var errNames = errors.New("what the rules name has more other names by bind mounts than the kernel's matcher follows: unmount some")
+var errNames = errors.New("the rules' paths have more aliases by bind mounts than the kernel's matcher follows: unmount some")
 
 const noNode = 0xffffffff
 
-// alias is where a walk to an alias begins (bpf/lib/alias.h).
+// alias is the state from which a walk along an alias begins (bpf/lib/alias.h).
 type alias struct {
-	depth  uint32 // of what has it
+	depth  uint32 // of the path that has it
 	at     walk
 	common bitset
 }
 
-// addAliases says at every node where that changes which aliases there are beneath it, and where walks to them begin.
+// addAliases stores, at every node where the set of aliases changes, the aliases beneath it and the states from which walks to them begin.
 func (b *builder) addAliases(aliases []fspath.Alias) error {
 	begin, end := map[uint32][]uint32{}, map[uint32][]uint32{} // by node
 	for i := range aliases {
@@ -39,7 +39,7 @@ func (b *builder) addAliases(aliases []fspath.Alias) error {
 	return b.spread(begin, end)
 }
 
-// spread makes the lists, given which names begin and end at each node. A node comes after the one above it.
+// spread makes the lists from the aliases that begin and end at each node. A node's number is higher than its parent's.
 func (b *builder) spread(begin, end map[uint32][]uint32) error {
 	if len(begin) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (b *builder) spread(begin, end map[uint32][]uint32) error {
 	return nil
 }
 
-// common is the bits of the patterns that may start at both names.
+// common returns the bits of the patterns that may start at both paths.
 func (b *builder) common(a *fspath.Alias) (s bitset) {
 	for _, p := range b.patterns {
 		if within(a.From, p.base) {
@@ -84,15 +84,15 @@ func names(path string) []string {
 	return strings.Split(path[1:], "/")
 }
 
-// walk is how far the kernel has come on a path, and what has decided there.
+// walk is the state of the kernel's walk along a path, with the hits that have decided.
 type walk struct {
 	node          uint32
 	starts, state bitset
 	decided       [maxTables]uint32
 }
 
-// walk goes to an alias's other place. What decides there is known already when it's about what is around the file system, or about a
-// folder that both places are in.
+// walk walks to an alias's path. A hit there is known already if its rule is about the whole file system, or about a folder that has
+// both paths.
 func (b *builder) walk(a *fspath.Alias) walk {
 	var w walk
 	for i := range w.decided {
@@ -115,7 +115,7 @@ func (b *builder) walk(a *fspath.Alias) walk {
 	return w
 }
 
-// next is the node of a name beneath another node.
+// next returns the node of a name beneath another node.
 func (b *builder) next(node uint32, name string) uint32 {
 	id, ok := b.names[name]
 	if next, there := b.edges[edge{node, id}]; ok && there {
@@ -124,7 +124,7 @@ func (b *builder) next(node uint32, name string) uint32 {
 	return noNode
 }
 
-// hit has a rule decide, unless it just grants.
+// hit makes a rule decide, unless it only grants.
 func (w *walk) hit(hit, known uint32) {
 	if hit&hitGrants == 0 {
 		w.decided[hit>>24&(maxTables-1)] = hit | known
@@ -145,7 +145,7 @@ func (w *walk) enter(b *builder, node, known uint32) {
 	}
 }
 
-// patterns moves the patterns' bits on by a name.
+// patterns advances the patterns' bits by a name.
 func (w *walk) patterns(b *builder, name string, known uint32) {
 	mask, carry := b.mask(name), uint64(0)
 	for i := range w.state {
@@ -160,7 +160,7 @@ func (w *walk) patterns(b *builder, name string, known uint32) {
 	}
 }
 
-// mask is the bits of the patterns' components that a name satisfies.
+// mask returns the bits of the patterns' components that a name matches.
 func (b *builder) mask(name string) (mask bitset) {
 	if s := b.sets[name]; s != nil {
 		mask.add(s)
@@ -184,7 +184,7 @@ func (b *builder) mask(name string) (mask bitset) {
 	return mask
 }
 
-// aliases lays out where walks to aliases begin (bpf/lib/image.h), and returns their lines.
+// aliases lays out the aliases (bpf/lib/image.h) and returns their lines.
 func (w *writer) aliases(all []alias) (at []uint32) {
 	for i := range all {
 		o := &all[i]

@@ -9,7 +9,7 @@ import (
 
 type builder struct {
 	seed     uint32
-	names    map[string]uint32 // to their place in texts
+	names    map[string]uint32 // to their position in texts
 	texts    []string
 	sets     map[string]*bitset // of names
 	nodes    []trieNode
@@ -20,13 +20,13 @@ type builder struct {
 	bit      int
 	affixes  []*bitset // by affix node: the patterns whose affix ends there
 	affixed  map[edge]uint32
-	filter   [1 + 64/maxWords]bitset // bpf/lib/image.h: of the names that patterns know
+	filter   [1 + 64/maxWords]bitset // bpf/lib/image.h: of the names in patterns
 	layers   [][4]uint32
 	tables   uint32
-	taking   map[string]uint32 // the tables of protect and secrets, which many layers have in common, by what is in them
+	taking   map[string]uint32 // the tables of protect and secrets, which many layers share, by content
 	aliases  []alias
-	linked   map[uint64][][4]uint32 // by the inode's number
-	execs    bool                   // what is executed is reported
+	linked   map[uint64][][4]uint32 // by inode number
+	execs    bool                   // executed programs are reported
 }
 
 func newBuilder(seed uint32) *builder {
@@ -66,7 +66,7 @@ func (b *builder) add(c *policy.Compiled) error {
 	return b.addAliases(c.Aliases)
 }
 
-// links adds what rules say of files whatever their names are.
+// links adds the rules about files with several hard links.
 func (b *builder) links(c *policy.Compiled) error {
 	for _, k := range c.Links {
 		hit := uint32(k.Rule) | uint32(c.Rules[k.Rule].FS.Caps)<<18
@@ -78,8 +78,8 @@ func (b *builder) links(c *policy.Compiled) error {
 	return nil
 }
 
-// hide takes everything away from the hidden folders, in toolguard's own table: no session may hold up others by a lock on their
-// files, and each proves itself by what it can't open.
+// hide denies everything in the hidden folders, in toolguard's own table: no session may block other processes by a lock on their files,
+// and SelfTest relies on the canary there.
 func (b *builder) hide(t *policy.FSTable, table uint32) {
 	for _, p := range HiddenFolders {
 		if r := t.Deciding(p); r != nil {
@@ -89,13 +89,13 @@ func (b *builder) hide(t *policy.FSTable, table uint32) {
 	}
 }
 
-// tableOnce adds the rules of protect, or of secrets, as table does: the same ones once for all layers, of which the first is named in a denial.
+// tableOnce is table for protect or secrets: equal tables are added once for all layers. A denial names the first of these layers.
 func (b *builder) tableOnce(t *policy.FSTable) (uint32, error) {
 	var key strings.Builder
 	for _, r := range t.Rules() {
 		for _, s := range append([]string{r.FS.Path, r.FS.Last, string(rune(r.FS.Caps))}, r.FS.Names...) {
 			key.WriteString(s)
-			key.WriteByte(0) // which is in no name
+			key.WriteByte(0) // which no name contains
 		}
 		key.WriteByte(0)
 	}
@@ -107,7 +107,8 @@ func (b *builder) tableOnce(t *policy.FSTable) (uint32, error) {
 	return n, err
 }
 
-// table adds the rules of a table and returns its number plus one, or 0 when there is none. In what takes away none of them only adds.
+// table adds the rules of a table and returns its number plus one, or 0 if it has none. adds is false for protect and secrets, whose rules
+// deny.
 func (b *builder) table(t *policy.FSTable, adds bool) (uint32, error) {
 	if t == nil {
 		return 0, nil

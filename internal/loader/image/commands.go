@@ -7,18 +7,18 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// command is what one layer says about executing the program at a node.
+// command is one layer's rule about executing the program at a node.
 type command struct {
 	layer, rule uint32
 	args        [][]string // nil: any
 	called      []string
 }
 
-// commands adds what a layer says about programs. Their nodes are no rules about files: nothing lies "beneath" for them.
+// commands adds a layer's rules about programs. They aren't rules about files: they don't set NODE_BENEATH above them.
 func (b *builder) commands(layer uint32, t *policy.CommandTable) error {
 	for _, r := range t.Rules() {
 		program := r.Command.Program
-		if of := t.Of(program); len(of) == 0 || of[0] != r { // all of a program's are said at the first of them
+		if of := t.Of(program); len(of) == 0 || of[0] != r { // all rules of a program are added with its first one
 			continue
 		}
 		n := b.path(program)
@@ -31,7 +31,7 @@ func (b *builder) commands(layer uint32, t *policy.CommandTable) error {
 				}
 			}
 			if len(b.nodes[n].commands) >= maxCommands {
-				return fmt.Errorf("%s: %s has more than %d rules; the kernel's matcher looks at no more", r.ID, program, maxCommands)
+				return fmt.Errorf("%s: %s has more than %d rules; the kernel's matcher follows no more", r.ID, program, maxCommands)
 			}
 			b.nodes[n].commands = append(b.nodes[n].commands, c)
 		}
@@ -39,7 +39,7 @@ func (b *builder) commands(layer uint32, t *policy.CommandTable) error {
 	return nil
 }
 
-// followable says whether the kernel can compare arguments with these.
+// followable returns an error if the programs can't compare arguments with these.
 func followable(args [][]string) error {
 	if len(args) >= maxAlternatives {
 		return fmt.Errorf("args has %d alternatives; the kernel's matcher follows at most %d", len(args), maxAlternatives-1)
@@ -52,7 +52,7 @@ func followable(args [][]string) error {
 	return nil
 }
 
-// argsText is arguments as they lie in a process's memory, how many they are, and whether others may follow.
+// argsText returns arguments in the form of a process's memory, their number, and whether more may follow.
 func argsText(args []string) (text string, n uint32, rest bool) {
 	if k := len(args) - 1; k >= 0 && args[k] == policy.ArgsRest {
 		args, rest = args[:k], true
@@ -84,7 +84,7 @@ func (w *writer) args(c command) uint32 {
 	}
 	names := []uint32{0}
 	for _, name := range c.called {
-		if len(name) <= maxName { // no file is called anything longer
+		if len(name) <= maxName { // no file has a longer name
 			names[0]++
 			names = append(names, uint32(len(name)+1), w.text(name+"\x00"))
 		}

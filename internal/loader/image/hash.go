@@ -8,14 +8,14 @@ import (
 // buckets is a hash table of lines with four entries each.
 type buckets struct{ lines [][][4]uint32 }
 
-// newBuckets are for n entries, with as many doublings of what they would be.
-func newBuckets(n int, roomy uint32) *buckets {
-	return &buckets{make([][][4]uint32, 1<<(bits.Len(uint(n)/2)+int(roomy)))}
+// newBuckets has buckets for n entries, doubled spare times.
+func newBuckets(n int, spare uint32) *buckets {
+	return &buckets{make([][][4]uint32, 1<<(bits.Len(uint(n)/2)+int(spare)))}
 }
 
 func (b *buckets) mask() uint32 { return uint32(len(b.lines) - 1) }
 
-// add fails when there is no space within reach, or when what find compares isn't unique.
+// add fails if there is no free slot within maxProbes, or if an entry with the same key exists.
 func (b *buckets) add(hash uint32, e [4]uint32) bool {
 	for probe := range uint32(maxProbes) {
 		l := &b.lines[(hash+probe)&b.mask()]
@@ -46,7 +46,7 @@ func (b *buckets) words() []uint32 {
 	return words
 }
 
-// Multipliers of hashes: fractions of the golden ratio and of the root of two, whose multiples lie evenly.
+// Multipliers of hashes: fractions of the golden ratio and of the root of two, whose multiples are evenly spread.
 const (
 	golden = 0x9E3779B97F4A7C15
 	root2  = 0x6A09E667F3BCC909

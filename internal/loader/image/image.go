@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// The image's geometry: bpf/lib/image.h says what each piece is.
+// The image's geometry, as in bpf/lib/image.h.
 const (
 	LineSize  = 64
 	maxWords  = 8
@@ -57,7 +57,7 @@ const (
 // Node flags.
 const nodeBeneath = 1
 
-// What marks files in the header, and their edges.
+// The flag of hard links in the header, and in edges.
 const (
 	seedLinks = 1 << 31
 	seedExecs = 1 << 30
@@ -72,7 +72,7 @@ const (
 	noHit     = 0xffffffff
 )
 
-// Rule is the number of a hit's rule, -1 where it's none.
+// Rule returns the number of a hit's rule, -1 for no hit.
 func Rule(hit uint32) int {
 	if hit == noHit {
 		return -1
@@ -80,14 +80,14 @@ func Rule(hit uint32) int {
 	return int(hit & (maxRules - 1))
 }
 
-// Sentinels of what can't be made into an image.
+// The errors for policies that don't fit in an image.
 var (
 	errPatterns = errors.New("the patterns have more components after their \"**\" than the kernel's matcher follows (512 in all): use fewer patterns")
-	errLayers   = errors.New("the policy has more layers, with those of the sessions around it, than the kernel's matcher follows (10): nest fewer")
-	errLines    = fmt.Errorf("the policy takes more of the kernel's matcher than there is (%d lines): name folders instead of the files in them", MaxLines)
+	errLayers   = errors.New("the policy has more layers, with those of the outer sessions, than the kernel's matcher follows (10): nest fewer")
+	errLines    = fmt.Errorf("the policy is larger than the kernel's matcher can store (%d lines): name folders instead of the files in them", MaxLines)
 	errRules    = errors.New("there are more rules than the kernel's matcher counts (262144): name folders instead of the files in them")
 	errLinked   = errors.New("more rules name one file, by its hard links, than the kernel's matcher follows (64): name the file once")
-	errBuckets  = errors.New("no hash was found that spreads the names of files: change one of them in the rules")
+	errBuckets  = errors.New("no hash spreads the names of files in the rules: change one of them")
 )
 
 // Line is one line of an image.
@@ -96,18 +96,18 @@ type line [LineSize]byte
 // Image is a compiled policy's fs rules in the form that the kernel follows (bpf/lib/match.h): a map's elements in order.
 type Image struct{ lines []line }
 
-// Lines is how many elements the image's map has, of 64 bytes each.
+// Lines returns the number of the image's lines, of 64 bytes each.
 func (i *Image) Lines() int { return len(i.lines) }
 
-// Bytes is all of the image, as it lies in the map.
+// Bytes returns the image as in the map.
 func (i *Image) Bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&i.lines[0])), len(i.lines)*LineSize)
 }
 
-// Generation is what an image was made with, which its first line has.
+// Generation reads an image's generation from its first line.
 func Generation(line []byte) uint32 { return binary.NativeEndian.Uint32(line[4*hGeneration:]) }
 
-// New makes the image of a policy. generation tells one image of a session from the next, in its events.
+// New makes the image of a policy. generation identifies the image in the session's events.
 func New(c *policy.Compiled, generation uint32) (*Image, error) {
 	if len(c.Rules) > maxRules {
 		return nil, errRules
@@ -148,7 +148,7 @@ func (w *writer) words(words []uint32) uint32 {
 	return at
 }
 
-// links lays out what rules say of one file.
+// links lays out the rules about one file with several hard links.
 func (w *writer) links(rules [][4]uint32) uint32 {
 	record := make([]uint32, LineSize/4)
 	record[0] = uint32(len(rules))
@@ -168,8 +168,8 @@ func (w *writer) text(s string) uint32 {
 	return at
 }
 
-// finish lays the image out; ok is false when the seed doesn't spread the names, or what is found by them. From seed to seed it has more
-// room: the tables are half empty at first, and it's 4 times as much in the end.
+// finish lays the image out. It fails if the seed doesn't spread the names or the edges. The tables grow with the seed: they are half
+// empty at first, and 4 times as large in the end.
 func (b *builder) finish(generation uint32) (*Image, bool) {
 	w := &writer{lines: make([]line, 1)}
 	text, hash := make([]uint32, len(b.texts)), make([]uint32, len(b.texts))
@@ -223,7 +223,7 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 	return &Image{w.lines}, true
 }
 
-// header is the seed of the hashes, the number of words in use, whether there are files to be held, and whether what is executed is reported.
+// header returns the seed of the hashes, the number of words in use, and the flags for hard links and for reporting executed programs.
 func (b *builder) header() uint32 {
 	h := b.seed<<8 | uint32((b.bit+63)/64)
 	if len(b.linked) > 0 {

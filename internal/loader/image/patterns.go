@@ -36,10 +36,10 @@ func (b *builder) nameSet(s string) *bitset {
 	return b.sets[s]
 }
 
-// fold is a byte's bit in the filter: capitals have those of small letters.
+// fold returns a byte's bit in the filter. Upper and lower case have the same.
 func fold(c byte) int { return int(c&31 | c>>1&32) }
 
-// last is the set of the patterns whose LAST this is.
+// last returns the set of the patterns with this LAST.
 func (b *builder) last(last string) *bitset {
 	if p, ok := strings.CutSuffix(last, "*"); ok {
 		return b.affix(prefixRoot, []byte(p))

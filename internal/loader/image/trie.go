@@ -14,10 +14,10 @@ type trieNode struct {
 	starts   *bitset
 	beneath  bool
 	commands []command
-	names    *[]uint32 // the aliases from here on; nil: as above
+	names    *[]uint32 // the aliases from this node on; nil: the parent's
 }
 
-// says is whether there is anything to be done where the walk comes to a node.
+// says is 1 if the node has hits, patterns or aliases.
 func (n *trieNode) says() uint32 {
 	if len(n.hits) > 0 || n.starts != nil || n.names != nil {
 		return 1
@@ -54,7 +54,7 @@ func (b *builder) rule(fs *policy.CompiledFS, hit uint32) error {
 	return nil
 }
 
-// markAbove has every path above a node know that it isn't to be moved.
+// markAbove sets nodeBeneath on every ancestor of a node, which therefore can't be moved.
 func (b *builder) markAbove(n uint32) {
 	for n != 0 {
 		n = b.nodes[n].parent
@@ -62,8 +62,7 @@ func (b *builder) markAbove(n uint32) {
 	}
 }
 
-// replaceHit adds a hit of a later rule: of one table only the last counts, but the last that doesn't just grant does for other
-// names.
+// replaceHit adds a hit of a later rule. Of one table only the last hit counts; for aliases, the last one that doesn't only grant.
 func replaceHit(hits []uint32, hit uint32) []uint32 {
 	hits = slices.DeleteFunc(hits, func(h uint32) bool {
 		return h>>24&(maxTables-1) == hit>>24&(maxTables-1) && (h&hitGrants != 0 || hit&hitGrants == 0)
@@ -71,7 +70,7 @@ func replaceHit(hits []uint32, hit uint32) []uint32 {
 	return append(hits, hit)
 }
 
-// path is the node of a clean absolute path.
+// path returns the node of a clean absolute path.
 func (b *builder) path(p string) uint32 {
 	at := uint32(0)
 	if p == "/" {
