@@ -45,7 +45,7 @@ func newAsker(t testing.TB) *asker {
 	return a
 }
 
-// openAsker is for all tests: to verify its programs takes an emulated machine 7 seconds.
+// openAsker is shared by all tests: verifying its programs takes an emulated machine 7 seconds.
 var openAsker = sync.OnceValues(func() (*asker, error) {
 	var o askObjects
 	if err := loadAskObjects(&o, nil); err != nil {
@@ -58,7 +58,7 @@ var openAsker = sync.OnceValues(func() (*asker, error) {
 	return &asker{&Kernel{images: o.Images}, o.Ask, o.Opened, (*askWork)(unsafe.Pointer(&mem[0]))}, nil
 })
 
-// follow says what a policy gives on an open file, and who is the first to withhold something of need.
+// follow sets the policy whose capabilities ask returns.
 func (a *asker) follow(c *policy.Compiled) error {
 	img, err := image.New(c, 1)
 	if err != nil {
@@ -114,7 +114,7 @@ func TestAgree(t *testing.T) {
 		}
 	}
 	if narrower < 8*rounds || held < rounds {
-		t.Errorf("another name took something away %d times, and one that is a hard link %d times: the test shows little", narrower, held)
+		t.Errorf("an alias removed capabilities %d times, and a hard link %d times: too few to compare", narrower, held)
 	}
 }
 
@@ -271,7 +271,7 @@ func rulesOf(c *policy.Compiled) string {
 	return b.String()
 }
 
-// compare asks both what may be done with a file, and who refuses what may not.
+// compare compares the capabilities on a file, and the rule that denies the others, in the kernel and in the policy.
 func (a *asker) compare(c *policy.Compiled, f open) error {
 	for _, hot := range []bool{true, false} {
 		for need := policy.Read; need <= policy.Execute; need <<= 1 {
@@ -284,10 +284,10 @@ func (a *asker) compare(c *policy.Compiled, f open) error {
 				v, _ = c.CheckFSInput(tree{}, f.path, need)
 			}
 			if v.Allow != (caps&need != 0) {
-				return fmt.Errorf("%q (hot %v): the kernel gives %s, the policy says %v of %s", f.path, hot, caps, v.Allow, need)
+				return fmt.Errorf("%q (hot %v): the kernel grants %s, the policy's decision on %[5]s is %[4]v", f.path, hot, caps, v.Allow, need)
 			}
-			if layer, rule := a.refuser(); !v.Allow && (layer != v.Layer || c.SameIn(int(layer), rule) != v.Rule) {
-				return fmt.Errorf("%q, %s (hot %v): refused by layer %d and rule %d in the kernel, by %d and %d in the policy",
+			if layer, rule := a.denier(); !v.Allow && (layer != v.Layer || c.SameIn(int(layer), rule) != v.Rule) {
+				return fmt.Errorf("%q, %s (hot %v): denied by layer %d and rule %d in the kernel, by %d and %d in the policy",
 					f.path, need, hot, layer, rule, v.Layer, v.Rule)
 			}
 		}
@@ -295,7 +295,7 @@ func (a *asker) compare(c *policy.Compiled, f open) error {
 	return nil
 }
 
-func (a *asker) refuser() (layer int16, rule int32) {
+func (a *asker) denier() (layer int16, rule int32) {
 	return int16(int32(a.work.M.Layer)), int32(image.Rule(a.work.M.Hit))
 }
 
@@ -362,7 +362,7 @@ var ways = map[string]func(a *asker, dir string) error{
 			a.agree("/proc/self/stat", "/proc/self/stat", "/ read", "/**/self/status none"),
 		)
 	},
-	// What is in a process's folder keeps its names where that is mounted elsewhere.
+	// The files of a process's folder have the same names where the folder is mounted elsewhere.
 	"process elsewhere": func(a *asker, dir string) error {
 		if err := unix.Mount("/proc/self", dir+"/other", "", unix.MS_BIND, ""); err != nil {
 			return err
@@ -400,7 +400,7 @@ var ways = map[string]func(a *asker, dir string) error{
 	},
 }
 
-// agree compares what both say about the file that opens as name and that the policy calls path.
+// agree compares both decisions about the file that is opened as name and has path in the policy.
 func (a *asker) agree(name, path string, rules ...string) error {
 	c, err := tryCompile(rules...)
 	if err != nil {
@@ -421,7 +421,7 @@ func (a *asker) agreeOn(c *policy.Compiled, name, path string) error {
 	return a.compare(c, open{path, fd})
 }
 
-// Names that have one hash are told apart by their text, as a folder's and as a pattern's.
+// Names with the same hash are distinguished by their text, as names of folders and in patterns.
 func TestAgreeOnOneHash(t *testing.T) {
 	a := newAsker(t)
 	for _, pattern := range []bool{false, true} {
@@ -431,7 +431,7 @@ func TestAgreeOnOneHash(t *testing.T) {
 		}
 		one, other := "", ""
 		for r, seen := rand.New(rand.NewPCG(1, 2)), map[uint32]string{}; one == ""; {
-			name := fmt.Sprintf("n%016xn", r.Uint64()) // the filter of first and last bytes tells none apart
+			name := fmt.Sprintf("n%016xn", r.Uint64()) // the filter of first and last bytes distinguishes none
 			h := image.HashName(name, header)
 			one, other = seen[h], name
 			seen[h] = name
@@ -452,7 +452,7 @@ func TestAgreeOnOneHash(t *testing.T) {
 	}
 }
 
-// What a preset says only adds, so it takes nothing away by another name: not even where it gives nothing itself.
+// A preset only grants, so that it denies nothing under an alias, not even where it grants nothing.
 func TestPresetByAnotherName(t *testing.T) {
 	a := newAsker(t)
 	dir := scene(t, "here/file", "there/x/file")
@@ -461,21 +461,21 @@ func TestPresetByAnotherName(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{
 		{Path: "/", Caps: policy.Read},
 		{Match: "/**/x", Place: policy.Place{File: "preset:x"}},
-		{Path: dir + "/there/x/other", Caps: policy.Update}, // without such a rule the other name says nothing
+		{Path: dir + "/there/x/other", Caps: policy.Update}, // without such a rule the alias has no effect
 	}}
 	layer.Defaults[policy.FS] = policy.Deny
 	mounts := []fspath.Mount{{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: dir + "/there/x", At: dir + "/here"}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, tree{Extra: mounts})
 	must(t, err)
 	if len(c.Aliases) == 0 || c.Caps(f.path) != policy.Read {
-		t.Fatalf("the policy gives %v, with the other names %v", c.Caps(f.path), c.Aliases)
+		t.Fatalf("the policy grants %v, with the aliases %v", c.Caps(f.path), c.Aliases)
 	}
 	if err := errors.Join(a.follow(c), a.compare(c, f)); err != nil {
 		t.Error(err, rulesOf(c))
 	}
 }
 
-// Every layer counts at a path about which all of them say as much as they can.
+// Every layer decides at a path with the maximum number of hits in all layers.
 func TestManyHits(t *testing.T) {
 	a := newAsker(t)
 	f := opened(t, scene(t, "file")+"/file")
@@ -484,7 +484,7 @@ func TestManyHits(t *testing.T) {
 	must(t, a.follow(all))
 	for _, hot := range []bool{true, false} {
 		if caps, err := a.ask(f.fd, policy.Read, hot); err != nil || caps&policy.Read != 0 {
-			t.Errorf("the kernel gives %s (hot %v), %v, what the last layer denies", caps, hot, err)
+			t.Errorf("the kernel grants %s (hot %v), %v, which the last layer denies", caps, hot, err)
 		}
 	}
 }

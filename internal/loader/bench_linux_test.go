@@ -124,7 +124,7 @@ func (a *asker) prepare(b *testing.B, c *policy.Compiled, file string) *landlock
 	must(b, plan.Prepare())
 	b.Cleanup(plan.Close)
 	fd := opened(b, file).fd
-	b.Cleanup(func() { _ = unix.Close(fd) }) // until then the file stays where the kernel keeps it
+	b.Cleanup(func() { _ = unix.Close(fd) }) // keeps the file in the kernel's cache
 	if caps, err := a.ask(fd, policy.Read, true); err != nil || caps != policy.Read {
 		b.Fatal(caps, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Who makes a policy of his own, and folders to go with it, keeps the processor for no longer than a decision may take: it's a refusal then.
+// A policy and folders that are made to be expensive don't occupy the processor longer than a decision may: the result is a denial.
 func TestCostly(t *testing.T) {
 	const others, depth = 1024, 110
 	k := kernel(t)
@@ -31,14 +31,14 @@ func TestCostly(t *testing.T) {
 	s, err := k.Begin(newID(), image, FlagsOf(c))
 	must(t, err)
 	deep := beneath(t, dir+"/deep", name, depth)
-	var h *heard
-	guarded(t, s, func() {
+	var h *collected
+	confined(t, s, func() {
 		h = listen(s)
 		if !may(t, dir+"/shallow") || !may(t, dir+"/deep/file") {
 			t.Error("what's followed in a few steps may be read")
 		}
 		if _, err := unix.Openat(deep, ".", unix.O_RDONLY|unix.O_CLOEXEC, 0); !errors.Is(err, unix.EACCES) {
-			t.Errorf("opened, though it takes too many steps: %v", err)
+			t.Errorf("opened, though the decision needs too many steps: %v", err)
 		}
 	})
 	end(t, s)

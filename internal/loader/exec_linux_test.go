@@ -27,10 +27,10 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-func init() { orders["execute when told"] = executeWhenTold }
+func init() { orders["execute on input"] = executeOnInput }
 
 // A program whose arguments are to be looked at when the session has got another policy, also one whose image lies where the first
-// one's did, is killed: the lists that it was to be held against are no more.
+// one's did, is killed: the lists of the first policy no longer exist.
 func TestExchangedDuringExec(t *testing.T) {
 	k := kernel(t)
 	self, err := os.Executable()
@@ -45,15 +45,15 @@ func TestExchangedDuringExec(t *testing.T) {
 		must(t, err)
 		return img
 	}
-	runtime.LockOSThread() // who traces is a thread
+	runtime.LockOSThread() // a tracer is a thread
 	defer runtime.UnlockOSThread()
 	for reloads := range uint32(3) {
 		s, err := k.Begin(newID(), image(1), FlagsOf(c))
 		must(t, err)
 		first := s.at.Image
-		var h *heard
+		var h *collected
 		var p *paused
-		guarded(t, s, func() {
+		confined(t, s, func() {
 			h = listen(s)
 			p = startPaused(t)
 		})
@@ -72,7 +72,7 @@ func TestExchangedDuringExec(t *testing.T) {
 		}
 		err = p.cmd.Wait()
 		end(t, s)
-		for atomic.LoadUint32(&s.at.Tasks) != 0 { // the next one's images lie in the room of this one, too, or none does
+		for atomic.LoadUint32(&s.at.Tasks) != 0 { // the next one's images use this one's lines, too, or none fits
 			time.Sleep(time.Millisecond)
 		}
 		killed := p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == unix.SIGKILL
@@ -99,9 +99,9 @@ func TestArgsAgree(t *testing.T) {
 		must(t, err)
 		s, err := k.Begin(newID(), img, FlagsOf(c))
 		must(t, err)
-		var h *heard
-		refused := 0
-		guarded(t, s, func() {
+		var h *collected
+		denied := 0
+		confined(t, s, func() {
 			h = listen(s)
 			for range calls {
 				file := files[r.IntN(len(files))]
@@ -111,20 +111,20 @@ func TestArgsAgree(t *testing.T) {
 					t.Errorf("%s %.300q: %v, %v; want %v by\n%.2000s", file, argv, got, err, want, commandsText(c))
 				}
 				if !want {
-					refused++
+					denied++
 				}
 			}
 		})
 		end(t, s)
-		all += refused
-		if len(h.events) != refused {
-			t.Errorf("%d were refused, of %d there are events", refused, len(h.events))
+		all += denied
+		if len(h.events) != denied {
+			t.Errorf("%d denials, %d events", denied, len(h.events))
 		}
 	}
 	if few := policies * calls / 20; all < few || all > policies*calls-few {
-		t.Errorf("%d of %d were refused: that isn't much of a comparison", all, policies*calls)
+		t.Errorf("%d of %d denied: too few to compare", all, policies*calls)
 	}
-	t.Logf("%d of %d were refused", all, policies*calls)
+	t.Logf("%d of %d were denied", all, policies*calls)
 }
 
 // programs is one program by several names, and scripts that it's the interpreter of.
@@ -201,7 +201,7 @@ func longName(r *rand.Rand, name string) string {
 	return []string{name, name, "/x/" + name, strings.Repeat("x", 253) + "/" + name, strings.Repeat("x/", 3000) + name, "x" + name, ""}[r.IntN(7)]
 }
 
-// mayExecute is what the evaluator says of a file and, if that is a script, of its interpreter. Called by two names, a program must
+// mayExecute is the evaluator's decision about a file and, if that is a script, about its interpreter. Called by two names, a program must
 // answer to both.
 func mayExecute(t *testing.T, c *policy.Compiled, file string, argv []string) bool {
 	if text, _ := os.ReadFile(file); strings.HasPrefix(string(text), "#!") {
@@ -220,12 +220,12 @@ func mayExecute(t *testing.T, c *policy.Compiled, file string, argv []string) bo
 		may = may && (i >= 0 && rules[i].Command.Accepts(argv[1:]) || len(rules) == 0 && l.Stance[policy.Commands] != policy.Deny)
 	}
 	if filepath.Base(argv[0]) == filepath.Base(file) && c.CheckCommand(program, argv).Allow != may {
-		t.Errorf("%s %.300q: the evaluator says %v, this test %v", program, argv, !may, may)
+		t.Errorf("%s %.300q: the evaluator decides %v, this test %v", program, argv, !may, may)
 	}
 	return may
 }
 
-// executes says whether a file is executed so.
+// executes reports whether a file is executed with these arguments.
 func executes(file string, argv []string) (bool, error) {
 	pid, err := syscall.ForkExec(file, argv, &syscall.ProcAttr{Env: []string{}})
 	if errors.Is(err, unix.EACCES) {
@@ -244,8 +244,8 @@ func executes(file string, argv []string) (bool, error) {
 	return ws.ExitStatus() == 0, nil
 }
 
-// paused is a child whose execve can be held up half way: it has to wait until the process's other threads have ended, and one
-// that is traced ends when it's told.
+// paused is a child whose execve can be paused half way: it has to wait until the process's other threads have ended, and one
+// that is traced ends when the tracer lets it.
 type paused struct {
 	cmd    *exec.Cmd
 	thread int
@@ -256,7 +256,7 @@ func startPaused(t *testing.T) *paused {
 	r, w, err := os.Pipe()
 	must(t, err)
 	defer r.Close()
-	p := &paused{cmd: childtest.Command(t, 0, []string{"execute when told"}), tell: w}
+	p := &paused{cmd: childtest.Command(t, 0, []string{"execute on input"}), tell: w}
 	p.cmd.Stdin = r
 	out, err := p.cmd.StdoutPipe()
 	if err == nil {
@@ -291,8 +291,8 @@ func (p *paused) execute(t *testing.T, meanwhile func()) {
 	must(t, unix.PtraceDetach(p.thread)) // or it would have to be waited for once more
 }
 
-// executeWhenTold executes a program when standard input ends.
-func executeWhenTold([]string) (any, error) {
+// executeOnInput executes a program when standard input ends.
+func executeOnInput([]string) (any, error) {
 	go func() {
 		runtime.LockOSThread()
 		fmt.Println(unix.Gettid())
@@ -302,7 +302,7 @@ func executeWhenTold([]string) (any, error) {
 	return nil, unix.Exec("/usr/bin/true", []string{"true", "yes"}, nil)
 }
 
-// elfFile is a program of one segment, which has all of it, with what is to load it.
+// elfFile is a program of one segment and its interpreter.
 func elfFile(t *testing.T, kind elf.Type, flags elf.ProgFlag, interpreter string) []byte {
 	t.Helper()
 	const head, part = 64, 56
@@ -323,7 +323,7 @@ func elfFile(t *testing.T, kind elf.Type, flags elf.ProgFlag, interpreter string
 	return b.Bytes()
 }
 
-// What loads a program is mapped by the kernel, and read by who starts the program: it needs execute, though none of it is executable.
+// A program's interpreter is mapped by the kernel: it needs execute, though no segment is executable.
 func TestInterpreterIsMapped(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs amd64: the programs are made for it")
@@ -336,8 +336,8 @@ func TestInterpreterIsMapped(t *testing.T) {
 		must(t, err)
 	}
 	s, c := begin(t, k, "/ read+execute+update", dir+"/secret none")
-	var h *heard
-	guarded(t, s, func() {
+	var h *collected
+	confined(t, s, func() {
 		h = listen(s)
 		for _, name := range []string{"secret", "open"} {
 			cmd := exec.Command(dir + "/by-" + name)

@@ -15,7 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 )
 
-// program is one that runs in the kernel until it's told to end, as one of those might that follow an image or adopt a thread.
+// program is a BPF program that runs until end, in place of one that follows an image or adopts a thread.
 type program struct {
 	*stayStay
 	ended chan error
@@ -57,10 +57,10 @@ func (p *program) end(t *testing.T) {
 	must(t, <-p.ended)
 }
 
-// waits makes sure that f, once it has done what begun tells, doesn't return until the programs have ended that ran then.
+// waits checks that f, once begun is true, doesn't return until the programs that run then have ended.
 func waits(t *testing.T, f func() error, begun func() bool) {
 	t.Helper()
-	childtest.TwoProcessors(t) // the program keeps one busy
+	childtest.TwoProcessors(t) // the program occupies one
 	p := runProgram(t)
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -74,14 +74,14 @@ func waits(t *testing.T, f func() error, begun func() bool) {
 	case err := <-done:
 		t.Errorf("it has returned before the program ended: %v", err)
 		return
-	case <-time.After(100 * time.Millisecond): // without waiting it takes less than one
+	case <-time.After(100 * time.Millisecond): // without waiting it needs less than one
 	}
 	p.end(t)
 	must(t, <-done)
 }
 
 // A program that has found a thread among those to be adopted may adopt it later. When a session is shut there's none such left.
-func TestShutWaits(t *testing.T) {
+func TestCancelThreadWaits(t *testing.T) {
 	k := kernel(t)
 	s, _ := begin(t, k)
 	defer end(t, s)
@@ -93,7 +93,7 @@ func TestShutWaits(t *testing.T) {
 	})
 }
 
-// A program may be following the image before. Its room is nobody else's until there's none such left.
+// A running program may still read the former image. Its lines aren't reused until no such program runs.
 func TestReloadWaits(t *testing.T) {
 	s, _ := begin(t, kernel(t))
 	defer end(t, s)
@@ -103,6 +103,6 @@ func TestReloadWaits(t *testing.T) {
 	former := s.at.FormerImage
 	waits(t, func() error { return s.Reload(img) }, func() bool { return true })
 	if s.at.FormerImage == former {
-		t.Error("it keeps the room of the image before last")
+		t.Error("it still has the lines of the image before last")
 	}
 }

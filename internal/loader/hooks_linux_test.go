@@ -28,7 +28,7 @@ func TestHooks(t *testing.T) {
 			t.Errorf("no program attaches to %s", name)
 		}
 		if h.mediates == "" {
-			t.Errorf("%s doesn't say what it mediates", name)
+			t.Errorf("%s has no text of what it mediates", name)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestStartingIsFirst(t *testing.T) {
 	}
 }
 
-// What is pinned is found by the object's hash.
+// Pins are found by the object's hash.
 func TestVersion(t *testing.T) {
 	sum := sha256.Sum256(_KernelBytes)
 	if got := hex.EncodeToString(sum[:]); !strings.HasPrefix(got, version) || len(version) != 16 {
@@ -50,7 +50,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// What the kernel says of its preemption is found where no debugfs is mounted.
+// The kernel's preemption mode is found without a mounted debugfs.
 func TestPreemption(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

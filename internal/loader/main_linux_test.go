@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 
 // orders are what children do.
 var orders = map[string]func(args []string) (any, error){
-	"hold a session": holdSession,
+	"own a session":  ownSession,
 	"start sessions": startSessions,
 }
 
@@ -87,8 +87,8 @@ func newID() uint64 {
 	return binary.NativeEndian.Uint64(b[:]) | 1
 }
 
-// guarded runs f on a thread in the session.
-func guarded(t testing.TB, s *Session, f func()) {
+// confined runs f on a thread in the session.
+func confined(t testing.TB, s *Session, f func()) {
 	t.Helper()
 	must(t, inside(s, f))
 }
@@ -103,14 +103,14 @@ func inside(s *Session, f func()) error {
 	})
 }
 
-// heard collects a session's events.
-type heard struct {
+// collected has a session's events.
+type collected struct {
 	mu     sync.Mutex
 	events []Event
 }
 
-func listen(s *Session) *heard {
-	h := &heard{}
+func listen(s *Session) *collected {
+	h := &collected{}
 	s.Listen(func(e Event) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -119,7 +119,7 @@ func listen(s *Session) *heard {
 	return h
 }
 
-func (h *heard) lines(c *policy.Compiled) (lines []string) {
+func (h *collected) lines(c *policy.Compiled) (lines []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.events {

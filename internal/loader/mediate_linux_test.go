@@ -106,7 +106,7 @@ func bindElsewhere(args []string) (any, error) {
 	return nil, nil
 }
 
-// surround makes what is outside of the session, and returns the child's end of the socket for descriptors.
+// surround makes the processes and files outside the session, and returns the child's end of the socket for descriptors.
 func surround(t *testing.T, p *place) *os.File {
 	t.Helper()
 	must := func(err error) {
@@ -116,7 +116,7 @@ func surround(t *testing.T, p *place) *os.File {
 	cmd, err := groupSleeper()
 	must(err)
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	p.Outsider = cmd.Process.Pid
+	p.Outside = cmd.Process.Pid
 	p.Abstract = fmt.Sprintf("toolguard-%d-%s", os.Getpid(), strings.ReplaceAll(p.Dir, "/", "-"))
 	names := map[string]int{
 		"@" + p.Abstract: unix.SOCK_STREAM, "@" + p.Abstract + "dgram": unix.SOCK_DGRAM,
@@ -170,11 +170,11 @@ func serve(t *testing.T, sock int, dir string) {
 	}
 }
 
-// Everything that a session tries is refused where it must be, with an event for each refusal, and is done where it's granted;
-// outside of it all of it is done. testdata/refusals has the events.
+// Every operation that must be denied is denied with an event, and every granted one succeeds;
+// outside of it all of it is done. testdata/denials has the events.
 func TestMediates(t *testing.T) {
 	k := kernel(t)
-	_ = os.WriteFile("/proc/sys/dev/tty/legacy_tiocsti", []byte("1"), 0) // or typing into a terminal is refused to everybody
+	_ = os.WriteFile("/proc/sys/dev/tty/legacy_tiocsti", []byte("1"), 0) // or the kernel denies TIOCSTI to every process
 	for _, base := range []string{"/tmp", "/var/tmp", "/mnt/tmpfs", "/mnt/btrfs"} {
 		if _, err := os.Stat(base); err != nil {
 			continue
@@ -185,9 +185,9 @@ func TestMediates(t *testing.T) {
 			must(t, err)
 			t.Cleanup(func() { _ = exec.Command("sh", "-c", "umount -l "+dir+"/*/all/mnt; rm -rf "+dir).Run() })
 			p, run := around(t, dir+"/outside")
-			judge(t, p, run(), func(a try) error { return a.free })
+			compareAnswers(t, p, run(), func(a try) error { return a.free })
 			p, run = around(t, dir+"/inside")
-			judge(t, p, guard(t, k, p, run), func(a try) error { return a.want })
+			compareAnswers(t, p, confine(t, k, p, run), func(a try) error { return a.want })
 		})
 	}
 }
@@ -207,14 +207,14 @@ func around(t *testing.T, dir string) (p *place, run func() map[string]string) {
 			err = json.Unmarshal(out, &answers)
 		}
 		if err != nil {
-			t.Errorf("child said %q: %v", out, err)
+			t.Errorf("child wrote %q: %v", out, err)
 		}
 		return answers
 	}
 }
 
-// guard runs everything in a session, and checks what it's told.
-func guard(t *testing.T, k *Kernel, p *place, run func() map[string]string) (answers map[string]string) {
+// confine runs everything in a session, and checks its events.
+func confine(t *testing.T, k *Kernel, p *place, run func() map[string]string) (answers map[string]string) {
 	self, _ := os.Readlink("/proc/self/exe")
 	dir := p.Dir
 	s, c := begin(t, k, self+" read+execute", "/usr read+execute", "/bin read+execute", "/lib read+execute", "/lib64 read+execute",
@@ -225,8 +225,8 @@ func guard(t *testing.T, k *Kernel, p *place, run func() map[string]string) (ans
 		dir+"/all/**/.git/hooks read", dir+"/two read+create+update+delete", dir+"/two/**/*.key none",
 		dir+"/other read+create+update+delete", dir+"/base read+create+update+delete", dir+"/base/two/**/*.key none",
 	)
-	var h *heard
-	guarded(t, s, func() {
+	var h *collected
+	confined(t, s, func() {
 		h = listen(s)
 		answers = run()
 	})
@@ -240,9 +240,9 @@ func guard(t *testing.T, k *Kernel, p *place, run func() map[string]string) (ans
 var numbers = regexp.MustCompile(`#[0-9]+|/pts/[0-9]+`)
 
 // compareEvents compares a session's events with those that are wanted.
-func compareEvents(t *testing.T, p *place, h *heard, lines []string) {
+func compareEvents(t *testing.T, p *place, h *collected, lines []string) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/refusals")
+	text, err := os.ReadFile("testdata/denials")
 	must(t, err)
 	missing := map[string]int{}
 	for line := range strings.Lines(string(text)) {
@@ -267,8 +267,8 @@ func compareEvents(t *testing.T, p *place, h *heard, lines []string) {
 	}
 }
 
-// differs tells that what is tried, or its event, depends on the kernel: an overlay, which is what /var/tmp is on, makes no whiteouts
-// for anybody, unnamed files on some, and what it maps is its layer's file on others.
+// differs reports whether the operation or its event depends on the kernel: the overlay beneath /var/tmp makes no whiteouts, on some
+// kernels no unnamed files, and on others maps its layer's file.
 func (p *place) differs(what string) bool {
 	return strings.HasPrefix(p.Dir, "/var/tmp/") &&
 		(strings.Contains(what, "whiteout") || strings.Contains(what, "unnamed") || strings.Contains(what, "#N") ||
@@ -276,7 +276,7 @@ func (p *place) differs(what string) bool {
 }
 
 // judge compares what came of everything with what was to come of it.
-func judge(t *testing.T, p *place, answers map[string]string, wanted func(try) error) {
+func compareAnswers(t *testing.T, p *place, answers map[string]string, wanted func(try) error) {
 	t.Helper()
 	for _, a := range allTries() {
 		if p.differs(a.name) {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Nobody owns the programs in a PID namespace of its own.
+// A process in a PID namespace of its own can't own the programs.
 func TestFirstPIDNamespace(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, for a namespace")

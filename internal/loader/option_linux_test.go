@@ -15,13 +15,13 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// What the filter of system calls refuses to setsockopt where the network is restricted is refused however it's asked for.
+// The socket options that the seccomp filter denies in a restricted network are denied by every way to set them.
 func TestSocketOptions(t *testing.T) {
 	k := kernel(t)
 	held, c := beginWith(t, k, Sockets|flagIOUring)
 	free, _ := beginWith(t, k, Sockets|flagIOUring|flagNetFree)
 	ttl := [2]uint32{unix.IPPROTO_IP, unix.IP_TTL}
-	var h *heard
+	var h *collected
 	var want []string
 	for s, name := range map[*Session]string{nil: "outside", held: "held", free: "free"} {
 		err := as(s, func() error {
@@ -29,20 +29,20 @@ func TestSocketOptions(t *testing.T) {
 				h = listen(s)
 			}
 			for _, o := range append(slices.Clone(seccomp.SocketOptions), ttl) {
-				refused := s == held && o != ttl
+				denied := s == held && o != ttl
 				for way, set := range map[string]func(fd int, o [2]uint32) error{"setsockopt": set, "io_uring": setByRing} {
 					err := setOn(o, set)
 					if way == "io_uring" && errors.Is(err, unix.EOPNOTSUPP) && os.Getenv("TOOLGUARD_VM") == "6.1" { // since Linux 6.7
 						continue
 					}
-					if errors.Is(err, unix.EACCES) != refused {
+					if errors.Is(err, unix.EACCES) != denied {
 						t.Errorf("%s: option %d by %s: %v", name, o, way, err)
 					}
-					if refused {
+					if denied {
 						want = append(want, fmt.Sprintf("option net: no rule %d", o[0]|o[1]<<16))
 					}
 					if o == ttl && err != nil {
-						t.Errorf("%s: what isn't refused, by %s: %v", name, way, err)
+						t.Errorf("%s: an allowed one, by %s: %v", name, way, err)
 					}
 				}
 			}
@@ -51,13 +51,13 @@ func TestSocketOptions(t *testing.T) {
 		must(t, err)
 	}
 	end(t, held, free)
-	var told []string
+	var reported []string
 	for i, line := range h.lines(c) {
 		_, line, _ = strings.Cut(line, " ")
-		told = append(told, fmt.Sprintf("%s %d", line, h.events[i].Detail))
+		reported = append(reported, fmt.Sprintf("%s %d", line, h.events[i].Detail))
 	}
-	if !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	if !slices.Equal(reported, want) {
+		t.Errorf("reported %q, want %q", reported, want)
 	}
 }
 

@@ -7,19 +7,19 @@ import (
 	"testing"
 )
 
-// What a policy says of /proc/self holds for every process of the session, and no other.
+// A rule about /proc/self applies to every process of the session, and no other.
 func TestOwnProcesses(t *testing.T) {
 	k := kernel(t)
 	s, c := begin(t, k, "/usr read+execute", "/bin read+execute", "/lib read+execute", "/lib64 read+execute", "/etc read",
 		"/dev/null read+update", "/proc/self read")
 	const script = `sleep 100 & read -r line </proc/$!/stat && echo read
 		(read -r line </proc/$$/task/$$/stat && echo read)
-		read -r line </proc/1/stat || echo refused
-		echo 1 >/proc/$!/oom_score_adj || echo refused
+		read -r line </proc/1/stat || echo denied
+		echo 1 >/proc/$!/oom_score_adj || echo denied
 		kill $!`
-	var h *heard
+	var h *collected
 	var out []byte
-	guarded(t, s, func() {
+	confined(t, s, func() {
 		h = listen(s)
 		cmd := exec.Command("/bin/sh", "-c", script)
 		cmd.Dir = "/"
@@ -31,8 +31,8 @@ func TestOwnProcesses(t *testing.T) {
 	if _, err := s.End(); err != nil {
 		t.Error(err)
 	}
-	if got, want := strings.Fields(string(out)), []string{"read", "read", "refused", "refused"}; !slices.Equal(got, want) {
-		t.Errorf("the shell said %q, want %q", got, want)
+	if got, want := strings.Fields(string(out)), []string{"read", "read", "denied", "denied"}; !slices.Equal(got, want) {
+		t.Errorf("the shell wrote %q, want %q", got, want)
 	}
 	for _, want := range []string{
 		"open rule /proc/1/stat needs read has none: no rule",

@@ -8,7 +8,7 @@ import (
 
 // A ring that can't be mapped is tried again until its reader is stopped.
 func TestUnmapped(t *testing.T) {
-	from, to, err := os.Pipe() // nobody maps one
+	from, to, err := os.Pipe() // a pipe can't be mapped
 	must(t, err)
 	defer to.Close()
 	r := &reader{from, 1 << 15}
@@ -20,7 +20,7 @@ func TestUnmapped(t *testing.T) {
 	go func() { done <- r.run(func([]byte) {}) }()
 	select {
 	case err := <-done:
-		t.Fatalf("it's deaf: %v", err)
+		t.Fatalf("the reader stopped: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	must(t, from.SetReadDeadline(time.Unix(1, 0)))

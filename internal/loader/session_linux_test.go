@@ -22,8 +22,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// A session has its own counts, and none when its slot is nobody's or another one's.
-func TestCountsOfOthers(t *testing.T) {
+// A session has its own counts, and none when its slot is free or another session's.
+func TestCountsAfterReuse(t *testing.T) {
 	for id, want := range map[uint64]Counts{7: {1, 7, 2, 3, 4, 5, 6}, 0: {}, 8: {}} {
 		s := &Session{id: 7, at: &kernelSession{Id: id, Tasks: 1, Sequence: 2, Denied: 3, Suppressed: 4, Lost: 5, Unrecorded: 6, Living: 7}}
 		if got := s.Counts(); got != want {
@@ -32,7 +32,7 @@ func TestCountsOfOthers(t *testing.T) {
 	}
 }
 
-// Who has exited doesn't live any more, though the kernel keeps him until somebody has waited for him.
+// An exited task isn't living any more, though the kernel keeps it until it's reaped.
 func TestLiving(t *testing.T) {
 	k := kernel(t)
 	s, _ := begin(t, k, "/ read+execute")
@@ -53,7 +53,7 @@ func TestLiving(t *testing.T) {
 		}
 	}
 	has("before", 0, 0)
-	guarded(t, s, func() {
+	confined(t, s, func() {
 		in, out, err := os.Pipe()
 		if err != nil {
 			t.Error(err)
@@ -84,7 +84,7 @@ func TestLiving(t *testing.T) {
 
 // A thread that exits before it has done anything since it was to enter a session within its own never enters it: it has been counted out. What
 // it does last is to have the kernel signal its child, about which a program is asked.
-func TestNobodyEntersInExit(t *testing.T) {
+func TestNoEntryDuringExit(t *testing.T) {
 	k := kernel(t)
 	outer, _ := begin(t, k, "/ read+execute")
 	inner, _ := begin(t, k, "/ read")
@@ -135,7 +135,7 @@ func TestNobodyEntersInExit(t *testing.T) {
 	}
 }
 
-// may tells whether a file could be read, and fails the test when it could not for any other reason than that it may not.
+// may reports whether a file could be read, and fails the test on any other error than a denial.
 func may(t testing.TB, path string) bool {
 	t.Helper()
 	_, err := os.ReadFile(path)
@@ -149,8 +149,8 @@ func TestSession(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "granted/file", "granted/secret/file", "granted/deep/.env", "other")
 	s, c := begin(t, k, dir+"/granted read", dir+"/granted/secret none", "/**/.env none")
-	var h *heard
-	guarded(t, s, func() {
+	var h *collected
+	confined(t, s, func() {
 		h = listen(s)
 		for name, want := range map[string]bool{
 			"granted/file": true, "granted/secret/file": false, "granted/deep/.env": false, "other": false,
@@ -184,13 +184,13 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// A new image holds for the very next thing that a session does.
+// A new image decides about a session's next operation.
 func TestReload(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "file")
 	s, _ := begin(t, k)
 	first := s.at.Image
-	guarded(t, s, func() {
+	confined(t, s, func() {
 		if may(t, dir+"/file") {
 			t.Error("may read what nothing grants")
 		}
@@ -202,7 +202,7 @@ func TestReload(t *testing.T) {
 			}
 			must(t, reload(t, s, 2+round, rules...))
 			if may(t, dir+"/file") != granted {
-				t.Fatalf("round %d: a reload doesn't hold", round)
+				t.Fatalf("round %d: a reload has no effect", round)
 			}
 		}
 	})
@@ -214,12 +214,12 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A reload finds the room of a session that has ended, once those of its tasks are no more that nobody had waited for.
-func TestReloadFindsRoom(t *testing.T) {
+// A reload finds the lines of an ended session when its unreaped tasks are gone.
+func TestReloadFindsFreeLines(t *testing.T) {
 	k := kernel(t)
 	over, _ := begin(t, k, "/ read+execute")
 	var pid int
-	guarded(t, over, func() {
+	confined(t, over, func() {
 		var err error
 		if pid, err = syscall.ForkExec("/bin/true", []string{"true"}, nil); err != nil {
 			t.Error(err)
@@ -243,7 +243,7 @@ func TestReloadFindsRoom(t *testing.T) {
 	end(t, s)
 }
 
-// What a rule says of a file holds under all of its hard links, on file systems that number their files differently, and only as
+// A rule about a file applies under all of its hard links, on file systems that number their files differently, and only as
 // long as the rule does.
 func TestHardLinks(t *testing.T) {
 	k := kernel(t)
@@ -274,7 +274,7 @@ func hardLinks(t *testing.T, k *Kernel, place string) {
 		f, err := os.OpenFile(in(name), os.O_WRONLY, 0)
 		return errors.Join(err, f.Close())
 	}
-	guarded(t, s, func() {
+	confined(t, s, func() {
 		for name, err := range map[string]error{
 			"written":         write("all/link"),
 			"renamed":         os.Rename(in("all/link"), in("all/renamed")),
@@ -290,7 +290,7 @@ func hardLinks(t *testing.T, k *Kernel, place string) {
 			t.Error("what may be read may not be, by another name")
 		}
 		if err := write("all/another"); err != nil {
-			t.Errorf("a file beside it: %v", err)
+			t.Errorf("another file: %v", err)
 		}
 		done := make(chan error)
 		go func() { done <- s.Reload(images[1]) }()
@@ -298,7 +298,7 @@ func hardLinks(t *testing.T, k *Kernel, place string) {
 			t.Error(err)
 		}
 		if err := write("all/link"); err != nil {
-			t.Errorf("when the rule gives update: %v", err)
+			t.Errorf("when the rule grants update: %v", err)
 		}
 	})
 	if _, err := s.End(); err != nil {
@@ -323,7 +323,7 @@ func mountedImage(t *testing.T, rules ...string) *image.Image {
 	return img
 }
 
-// Of two paths, the event is about the one that is refused.
+// Of two paths, the event is about the denied one.
 func TestSecondPath(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "file")
@@ -363,13 +363,13 @@ func beneath(t *testing.T, dir, name string, depth int) (fd int) {
 	return fd
 }
 
-// What is refused without following a path has nothing of the policy that was in force when the task last followed one.
+// A denial without a path has the current generation, not that of the task's last path.
 func TestGenerations(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "file")
 	s, _ := begin(t, k)
-	var h *heard
-	guarded(t, s, func() {
+	var h *collected
+	confined(t, s, func() {
 		h = listen(s)
 		if may(t, dir+"/file") {
 			t.Error("may read what nothing grants")
@@ -396,20 +396,20 @@ func reload(t *testing.T, s *Session, generation uint32, rules ...string) error 
 		return err
 	}
 	done := make(chan error)
-	go func() { done <- s.Reload(img) }() // on another thread: this one is guarded
+	go func() { done <- s.Reload(img) }() // on another thread: this one is confined
 	return <-done
 }
 
-// Every refusal is told or counted, however many there are.
+// Every denial is reported or counted, however many there are.
 func TestFlood(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "file")
 	s, _ := begin(t, k)
-	var told atomic.Uint64
+	var reported atomic.Uint64
 	const n, rate = 20000, 2000 // in one second
 	began := time.Now()
-	guarded(t, s, func() {
-		s.Listen(func(Event) { told.Add(1) })
+	confined(t, s, func() {
+		s.Listen(func(Event) { reported.Add(1) })
 		for range n {
 			if may(t, dir+"/file") {
 				t.Error("may read what nothing grants")
@@ -420,13 +420,13 @@ func TestFlood(t *testing.T) {
 	c, err := s.End()
 	must(t, err)
 	took := time.Since(began)
-	t.Logf("%d told of %+v, in %v", told.Load(), c, took)
-	if c.Denied != n || told.Load()+c.Suppressed+c.Lost != n || told.Load() == 0 || float64(told.Load()) > rate*(took.Seconds()+2) {
-		t.Errorf("%d refusals in %v, %d told, of %+v", n, took, told.Load(), c)
+	t.Logf("%d reported of %+v, in %v", reported.Load(), c, took)
+	if c.Denied != n || reported.Load()+c.Suppressed+c.Lost != n || reported.Load() == 0 || float64(reported.Load()) > rate*(took.Seconds()+2) {
+		t.Errorf("%d denials in %v, %d reported, of %+v", n, took, reported.Load(), c)
 	}
 }
 
-// What a session was refused is told also where others begin as it ends, and would like its ring, and where it's heard only then.
+// A session's denials are reported also if other sessions begin as it ends and acquire its ring, and if Listen begins only then.
 func TestEndsWhileOthersBegin(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "file")
@@ -439,11 +439,11 @@ func TestEndsWhileOthersBegin(t *testing.T) {
 		}
 		var read error
 		err = inside(s, func() { _, read = os.ReadFile(dir + "/file") })
-		told := 0
-		s.Listen(func(Event) { told++ })
+		reported := 0
+		s.Listen(func(Event) { reported++ })
 		c, ended := s.End()
-		if err = errors.Join(err, ended); err == nil && (!errors.Is(read, fs.ErrPermission) || told != 1 || c.Denied != 1 || c.Lost != 0) {
-			err = fmt.Errorf("%d events of what was refused once (%v): %+v", told, read, c)
+		if err = errors.Join(err, ended); err == nil && (!errors.Is(read, fs.ErrPermission) || reported != 1 || c.Denied != 1 || c.Lost != 0) {
+			err = fmt.Errorf("%d events of one denial (%v): %+v", reported, read, c)
 		}
 		return err
 	}
@@ -471,14 +471,14 @@ func TestSessionsAtOnce(t *testing.T) {
 	dir := scene(t, "0", "1", "2")
 	names := []string{"0", "1", "2"}
 	var sessions []*Session
-	var heard []*heard
+	var all []*collected
 	for _, name := range names {
 		s, _ := begin(t, k, dir+"/"+name+" read")
 		sessions = append(sessions, s)
 	}
 	for i, s := range sessions {
-		guarded(t, s, func() {
-			heard = append(heard, listen(s))
+		confined(t, s, func() {
+			all = append(all, listen(s))
 			for j, name := range names {
 				if may(t, dir+"/"+name) != (i == j) {
 					t.Errorf("session %d and file %s", i, name)
@@ -490,8 +490,8 @@ func TestSessionsAtOnce(t *testing.T) {
 		if _, err := s.End(); err != nil {
 			t.Error(err)
 		}
-		if len(heard[i].events) != 2 {
-			t.Errorf("session %d: %d events", i, len(heard[i].events))
+		if len(all[i].events) != 2 {
+			t.Errorf("session %d: %d events", i, len(all[i].events))
 		}
 	}
 }
@@ -500,26 +500,26 @@ func TestSessionsAtOnce(t *testing.T) {
 func TestOwnerKilled(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "file")
-	cmd := childtest.Command(t, 0, []string{"hold a session", dir})
+	cmd := childtest.Command(t, 0, []string{"own a session", dir})
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
 	line := make([]byte, 100)
 	n, _ := out.Read(line)
-	if got := string(line[:n]); got != "refused\n" {
+	if got := string(line[:n]); got != "denied\n" {
 		t.Fatalf("the child's session: %q", got)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	must(t, os.WriteFile(dir+"/killed", nil, 0o644))
-	slot := slices.IndexFunc(k.sessions, func(s kernelSession) bool { return s.Id == heldID })
+	slot := slices.IndexFunc(k.sessions, func(s kernelSession) bool { return s.Id == ownedID })
 	if slot < 0 {
 		t.Fatal("the session is gone")
 	}
-	if got := readFile(t, dir+"/answer", "allowed", "refused"); got != "refused" {
+	if got := readFile(t, dir+"/answer", "allowed", "denied"); got != "denied" {
 		t.Errorf("after its toolguard was killed the session was %s the file", got)
 	}
-	s, _ := begin(t, k) // takes no room of the other's
+	s, _ := begin(t, k) // uses no lines of the other session
 	if s.slot == slot {
 		t.Error("its slot was given away")
 	}
@@ -540,7 +540,7 @@ func TestOwnerKilled(t *testing.T) {
 	}
 }
 
-const heldID = 0x70617373
+const ownedID = 0x70617373
 
 // readFile waits until a file has one of the contents.
 func readFile(t *testing.T, path string, contents ...string) string {
@@ -554,8 +554,8 @@ func readFile(t *testing.T, path string, contents ...string) string {
 	return ""
 }
 
-// holdSession begins a session with a shell in it that outlives this process, and tells what it could read.
-func holdSession(args []string) (any, error) {
+// ownSession begins a session with a shell that outlives this process, and answers what it could read.
+func ownSession(args []string) (any, error) {
 	dir := args[0]
 	k, err := Open(nil)
 	if err != nil {
@@ -570,11 +570,11 @@ func holdSession(args []string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := k.Begin(heldID, img, 0)
+	s, err := k.Begin(ownedID, img, 0)
 	if err != nil {
 		return nil, err
 	}
-	const script = `try() { if cat file >/dev/null 2>&1; then echo allowed; else echo refused; fi; }
+	const script = `try() { if cat file >/dev/null 2>&1; then echo allowed; else echo denied; fi; }
 		try; while ! [ -e killed ]; do sleep 0.01; done
 		printf %s $(try) >answer.new; cat answer.new >answer; while ! [ -e stop ]; do sleep 0.01; done`
 	cmd := exec.Command("/bin/sh", "-c", script)

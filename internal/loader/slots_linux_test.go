@@ -3,7 +3,7 @@ package loader
 import "testing"
 
 // Lines are free that no session has, also where one was killed in Reload between its two writes: then it has its lines twice.
-func TestRoomBesideTheKilled(t *testing.T) {
+func TestFreeLinesAfterKill(t *testing.T) {
 	k := &Kernel{sessions: []kernelSession{
 		{Id: 1, Image: 0, Lines: 10, FormerImage: 0, FormerLines: 10}, {Id: 2, Image: 10, Lines: 10}, {Id: 3, Image: 25, Lines: 5}, {},
 	}}

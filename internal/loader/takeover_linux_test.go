@@ -19,8 +19,8 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 )
 
-// A thread that can still get privileges comes into no session: a user's policy would hold what has more than the user.
-func TestNoThreadThatMayGainPrivileges(t *testing.T) {
+// A thread without no_new_privs is added to no session: a user's policy would confine a process with more privileges than the user.
+func TestNeedsNoNewPrivs(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "a")
 	s, _ := begin(t, k, dir+"/a read")
@@ -33,15 +33,15 @@ func TestNoThreadThatMayGainPrivileges(t *testing.T) {
 	if err := <-answer; !errors.Is(err, errUnconfined) {
 		t.Errorf("it came in: %v", err)
 	}
-	guarded(t, s, func() {
+	confined(t, s, func() {
 		if may(t, dir) {
-			t.Error("who can't isn't held to it")
+			t.Error("a thread with no_new_privs isn't confined")
 		}
 	})
 }
 
-// A thread of a session goes into another one only when whoever put it there knew of the first.
-func TestWithinAnother(t *testing.T) {
+// A thread of a session is added to another one only if ExpectThread named the first.
+func TestNestedSession(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "both", "outer")
 	outer, _ := begin(t, k, dir+"/both read", dir+"/outer read")
@@ -53,12 +53,12 @@ func TestWithinAnother(t *testing.T) {
 		moves  bool
 	}{{nil, 0, true}, {outer, outer.id, true}, {outer, 0, false}, {nil, outer.id, false}, {outer, inner.id, false}} {
 		if got := moved(t, x.before, inner, x.from, dir); got != x.moves {
-			t.Errorf("guarded before: %v; said to be from session %x: comes into the inner one %v", x.before != nil, x.from, got)
+			t.Errorf("confined before: %v; expected from session %x: added to the inner one %v", x.before != nil, x.from, got)
 		}
 	}
 }
 
-// moved tells whether a thread that is in before (nil: in none) comes into s.
+// moved reports whether a thread in before (nil: in none) is added to s.
 func moved(t *testing.T, before, s *Session, from uint64, dir string) bool {
 	t.Helper()
 	ready, expected, answer := make(chan Thread), make(chan error), make(chan bool)
@@ -85,11 +85,11 @@ func moved(t *testing.T, before, s *Session, from uint64, dir string) bool {
 	return got
 }
 
-// What is refused to a thread before its session is settled is told, but for its proof.
-func TestBeforeSettled(t *testing.T) {
+// Denials of a thread before ConfirmThread are reported, except the canary's.
+func TestDenialsBeforeConfirm(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "before", "after")
-	for _, x := range []struct{ before, told []string }{
+	for _, x := range []struct{ before, reported []string }{
 		{[]string{image.Canary}, []string{"1 " + dir + "/after"}},
 		{[]string{image.Canary, image.Canary}, []string{"2 " + dir + "/after"}},
 		{[]string{image.Canary, dir + "/before"}, []string{"2 " + dir + "/before", "3 " + dir + "/after"}},
@@ -100,12 +100,12 @@ func TestBeforeSettled(t *testing.T) {
 		h := listen(s)
 		counts, err := s.End()
 		must(t, err)
-		var told []string
+		var reported []string
 		for _, e := range h.events {
-			told = append(told, fmt.Sprintf("%d %s", e.Sequence, e.Paths[0].Path))
+			reported = append(reported, fmt.Sprintf("%d %s", e.Sequence, e.Paths[0].Path))
 		}
-		if !slices.Equal(told, x.told) || counts.Denied != uint64(len(told)) {
-			t.Errorf("%q and then the proof's end: %q are told, of %+v; want %q", x.before, told, counts, x.told)
+		if !slices.Equal(reported, x.reported) || counts.Denied != uint64(len(reported)) {
+			t.Errorf("%q and then ConfirmThread: %q are reported, of %+v; want %q", x.before, reported, counts, x.reported)
 		}
 	}
 }
@@ -135,8 +135,8 @@ func settledLate(s *Session, before []string, after string) error {
 	return err
 }
 
-// Who isn't in a session when it's shut never comes in.
-func TestShut(t *testing.T) {
+// A thread that isn't in a session at CancelThread is never added.
+func TestCancelThread(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "file")
 	s, _ := begin(t, k)
@@ -157,15 +157,15 @@ func TestShut(t *testing.T) {
 	<-done
 }
 
-// Nobody comes into a session that is over: neither the thread that should have, nor who has its number by then.
-func TestOverBeforeItBegan(t *testing.T) {
+// No thread is added to an ended session: neither the expected one, nor a later one with the same number.
+func TestEndedBeforeAdoption(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "both", "outer")
 	outer, _ := begin(t, k, dir+"/both read", dir+"/outer read")
 	defer end(t, outer)
-	guarded(t, outer, func() {
+	confined(t, outer, func() {
 		thread, ended := Thread{os.Getpid(), unix.Gettid()}, make(chan bool)
-		go func() { // on another thread: this one is guarded
+		go func() { // on another thread: this one is confined
 			inner, _ := begin(t, k, dir+"/both read")
 			if err := inner.ExpectThread(thread, outer.id); err != nil {
 				t.Error(err)
@@ -188,11 +188,11 @@ func TestOverBeforeItBegan(t *testing.T) {
 	}
 }
 
-// What is left of a session that isn't there any more makes no new tasks.
-func TestNothingOfTheGone(t *testing.T) {
+// The remaining tasks of an ended session can't fork.
+func TestEndedSessionForks(t *testing.T) {
 	s, _ := begin(t, kernel(t))
 	defer end(t, s)
-	guarded(t, s, func() {
+	confined(t, s, func() {
 		for _, id := range []uint64{s.id, 0} {
 			s.at.Id = id
 			pid, _, err := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
@@ -225,9 +225,9 @@ func TestHidden(t *testing.T) {
 		must(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)))
 		t.Cleanup(func() { _ = os.Remove(file) })
 	})
-	guarded(t, s, func() {
+	confined(t, s, func() {
 		if !may(t, "/etc/passwd") {
-			t.Error("may not read what is granted")
+			t.Error("can't read a granted file")
 		}
 		guard(func(file string) {
 			if may(t, file) {
@@ -245,13 +245,13 @@ func end(t *testing.T, sessions ...*Session) {
 	}
 }
 
-// Whose a process is can be told by its pidfd; a session that is frozen makes no new ones.
-func TestFreeze(t *testing.T) {
+// A pidfd identifies a process's session. After DenyForks a session makes no new tasks.
+func TestDenyForks(t *testing.T) {
 	k := kernel(t)
 	s, _ := begin(t, k, "/ read+execute+update")
 	defer end(t, s)
 	var shell *exec.Cmd
-	guarded(t, s, func() { shell = startShell(t, "read x; /usr/bin/true; echo $?") })
+	confined(t, s, func() { shell = startShell(t, "read x; /usr/bin/true; echo $?") })
 	for pid, want := range map[int]uint64{shell.Process.Pid: s.id, os.Getpid(): 0} {
 		fd, err := unix.PidfdOpen(pid, 0)
 		must(t, err)
@@ -268,7 +268,7 @@ func TestFreeze(t *testing.T) {
 		t.Errorf("a frozen session made a process: %q", got)
 	}
 	if exec.Command("/usr/bin/true").Run() != nil {
-		t.Error("nobody can make processes")
+		t.Error("no process can fork")
 	}
 }
 
@@ -285,27 +285,27 @@ func startShell(t *testing.T, script string) *exec.Cmd {
 	return cmd
 }
 
-// What an owner who dies leaves behind is taken over, with what nobody has heard yet.
+// A dead owner's session can be taken over, with its unreported events.
 func TestResume(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "file")
-	cmd := childtest.Command(t, 0, []string{"hold a session", dir})
+	cmd := childtest.Command(t, 0, []string{"own a session", dir})
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
 	if n, err := out.Read(make([]byte, 100)); n == 0 {
 		t.Fatal(err)
 	}
-	if _, err := k.Resume(heldID); err == nil || !strings.Contains(err.Error(), "another process of toolguard owns it") {
+	if _, err := k.Resume(ownedID); err == nil || !strings.Contains(err.Error(), "another process of toolguard owns it") {
 		t.Errorf("took over a session whose owner lives: %v", err)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	s, err := k.Resume(heldID)
+	s, err := k.Resume(ownedID)
 	must(t, err)
 	h := listen(s)
 	must(t, os.WriteFile(dir+"/killed", nil, 0o644))
-	readFile(t, dir+"/answer", "refused")
+	readFile(t, dir+"/answer", "denied")
 	must(t, os.WriteFile(dir+"/stop", nil, 0o644))
 	for deadline := time.Now().Add(time.Minute); s.Counts().Tasks != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -319,22 +319,22 @@ func TestResume(t *testing.T) {
 		numbers = append(numbers, e.Sequence)
 	}
 	if !slices.Equal(numbers, []uint64{1, 2}) || counts.Denied != 2 {
-		t.Errorf("the new owner heard of refusals %v, of %+v", numbers, counts)
+		t.Errorf("the new owner got denials %v, of %+v", numbers, counts)
 	}
-	if _, err := k.Resume(heldID); !errors.Is(err, ErrOver) {
+	if _, err := k.Resume(ownedID); !errors.Is(err, ErrOver) {
 		t.Errorf("a session that is over: %v", err)
 	}
 }
 
-// Nobody comes to a session's sockets by their names, which somebody outside may look for, unless its policy gives it the network: nor
-// another session. Its own processes do, and so does whom it has connected to itself.
-func TestNobodyComesByName(t *testing.T) {
+// No process outside a session, nor another session, can connect to its sockets by their abstract names, unless its policy grants the
+// network. Its own processes can, and so can a peer that it has connected to.
+func TestPrivateSocketNames(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "dir/file")
-	held, _ := begin(t, k, dir+" read+update")
+	restricted, _ := begin(t, k, dir+" read+update")
 	free, _ := beginWith(t, k, flagNetFree)
-	refused, taken := error(unix.ECONNREFUSED), error(nil)
-	listeners := map[*Session]error{nil: taken, held: refused, free: taken}
+	denied, taken := error(unix.ECONNREFUSED), error(nil)
+	listeners := map[*Session]error{nil: taken, restricted: denied, free: taken}
 	for s, outside := range listeners {
 		err := as(s, func() error {
 			for _, typ := range []int{unix.SOCK_STREAM, unix.SOCK_SEQPACKET, unix.SOCK_DGRAM} {
@@ -343,7 +343,7 @@ func TestNobodyComesByName(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				for who, want := range map[*Session]error{nil: outside, held: unix.EACCES, free: outside} {
+				for who, want := range map[*Session]error{nil: outside, restricted: unix.EACCES, free: outside} {
 					if who == s {
 						want = nil
 					}
@@ -353,7 +353,7 @@ func TestNobodyComesByName(t *testing.T) {
 						}
 						got := as(who, func() error { return unixTo(typ, send, func(*place) string { return name })(nil) })
 						if !errors.Is(got, want) {
-							t.Errorf("%s to a socket of type %d of %s, sends at once %v: %v, want %v", whose(who, held, free), typ, whose(s, held, free), send, got, want)
+							t.Errorf("%s to a socket of type %d of %s, sends at once %v: %v, want %v", whose(who, restricted, free), typ, whose(s, restricted, free), send, got, want)
 						}
 					}
 				}
@@ -365,21 +365,21 @@ func TestNobodyComesByName(t *testing.T) {
 	}
 	for s, want := range listeners {
 		if err := toGiven(s); !errors.Is(err, want) {
-			t.Errorf("to a socket that %s was given: %v, want %v", whose(s, held, free), err, want)
+			t.Errorf("to a socket that %s was given: %v, want %v", whose(s, restricted, free), err, want)
 		}
 	}
 	server, err := listenUnix(unix.SOCK_DGRAM, dir+"/dgram")
 	must(t, err)
 	defer unix.Close(server)
-	for connects, want := range map[bool]error{true: nil, false: refused} {
-		if err := as(held, func() error { return answered(server, dir+"/dgram", connects) }); !errors.Is(err, want) {
-			t.Errorf("an answer to whom it has connected to, %v: %v, want %v", connects, err, want)
+	for connects, want := range map[bool]error{true: nil, false: denied} {
+		if err := as(restricted, func() error { return answered(server, dir+"/dgram", connects) }); !errors.Is(err, want) {
+			t.Errorf("an answer to a socket that has connected to it, %v: %v, want %v", connects, err, want)
 		}
 	}
-	end(t, held, free)
+	end(t, restricted, free)
 }
 
-// toGiven sends to a socket that somebody outside has made and a session has given its name.
+// toGiven sends to a socket that a process outside has made and a session has bound.
 func toGiven(s *Session) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -393,7 +393,7 @@ func toGiven(s *Session) error {
 	return as(nil, func() error { return unixTo(unix.SOCK_DGRAM, true, func(*place) string { return name })(nil) })
 }
 
-// answered has an outsider's socket answer one without a path that has written to it, connected or not.
+// answered makes a socket outside the session answer one without a path that has written to it, connected or not.
 func answered(server int, path string, connects bool) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -439,6 +439,6 @@ func as(s *Session, f func() error) (err error) {
 	return err
 }
 
-func whose(s, held, free *Session) string {
-	return map[*Session]string{nil: "nobody's", held: "a held session's", free: "a free session's"}[s]
+func whose(s, restricted, free *Session) string {
+	return map[*Session]string{nil: "an unconfined process's", restricted: "a restricted session's", free: "a free session's"}[s]
 }

@@ -101,11 +101,11 @@ var fileTries = []try{
 		}
 		return err
 	}, eacces, nil},
-	// Where creating is granted and updating is, too: before Linux 6.2 the hook doesn't tell how the file is open.
+	// Where creating is granted and updating is, too: before Linux 6.2 the hook doesn't show how the file is open.
 	{"ftruncate what was created", func(p *place) error {
 		return with("all/cut", unix.O_CREAT|unix.O_RDWR, func(fd int) error { return unix.Ftruncate(fd, 10) })(p)
 	}, nil, nil},
-	// The mode is what keeps a list from making it a setgid program for everybody.
+	// The mode prevents an ACL from making it a setgid program that every user can execute.
 	{"set an ACL on a setgid file", func(p *place) error {
 		return with("all/setgid", unix.O_WRONLY, func(fd int) error { return unix.Fsetxattr(fd, "system.posix_acl_access", acl, 0) })(p)
 	}, eperm, nil},

@@ -30,7 +30,7 @@ type try struct {
 // place is what a child knows.
 type place struct {
 	Dir               string
-	Outsider          int // a process outside
+	Outside           int // an outside process
 	Toolguard, Thread int
 	Abstract          string
 	fds               int // a socket over which the test sends descriptors
@@ -102,7 +102,7 @@ func allTries() []try {
 	return all
 }
 
-// tryAll is the child: it tries everything and says what came of it.
+// tryAll is the child: it tries everything and answers with the results.
 func tryAll(args []string) (any, error) {
 	var p place
 	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {

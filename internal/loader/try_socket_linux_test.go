@@ -64,9 +64,9 @@ var socketTries = []try{
 	{"connect to what was bound in another namespace", unixTo(unix.SOCK_STREAM, false, sockPath("change/elsewhere")), nil, nil},
 	{"connect to what was bound in another namespace, where reading is", unixTo(unix.SOCK_STREAM, false, sockPath("ro/elsewhere")), eacces, nil},
 	{"send datagrams, connected, to what was bound in another namespace", unixTo(unix.SOCK_DGRAM, false, sockPath("change/elsewhere-dgram")), nil, nil},
-	{"connect to an outsider's abstract name", unixTo(unix.SOCK_STREAM, false, abstract("")), eacces, nil},
-	{"send to an outsider's abstract name", unixTo(unix.SOCK_DGRAM, true, abstract("dgram")), eacces, nil},
-	{"connect datagrams to an outsider's abstract name", unixTo(unix.SOCK_DGRAM, false, abstract("dgram")), eacces, nil},
+	{"connect to an outside process's abstract name", unixTo(unix.SOCK_STREAM, false, abstract("")), eacces, nil},
+	{"send to an outside process's abstract name", unixTo(unix.SOCK_DGRAM, true, abstract("dgram")), eacces, nil},
+	{"connect datagrams to an outside process's abstract name", unixTo(unix.SOCK_DGRAM, false, abstract("dgram")), eacces, nil},
 	{"connect to one's own abstract name", func(p *place) error {
 		l, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 		if err != nil {

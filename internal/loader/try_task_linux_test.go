@@ -26,17 +26,17 @@ func kill(pid func(p *place) int, sig unix.Signal) func(p *place) error {
 	return func(p *place) error { return unix.Kill(pid(p), sig) }
 }
 
-func outsider(p *place) int  { return p.Outsider }
-func toolguard(p *place) int { return p.Toolguard }
+func outsidePID(p *place) int { return p.Outside }
+func toolguard(p *place) int  { return p.Toolguard }
 
 var taskTries = []try{
-	{"signal 0 to an outsider", kill(outsider, 0), eperm, nil},
-	{"SIGCONT to an outsider", kill(outsider, unix.SIGCONT), eperm, nil},
+	{"signal 0 to an outside process", kill(outsidePID, 0), eperm, nil},
+	{"SIGCONT to an outside process", kill(outsidePID, unix.SIGCONT), eperm, nil},
 	{"signal toolguard", kill(toolguard, 0), eperm, nil},
 	{"signal toolguard's guarded thread", func(p *place) error { return unix.Tgkill(p.Toolguard, p.Thread, 0) }, eperm, nil},
-	{"signal an outsider's group", func(p *place) error { return unix.Kill(-p.Outsider, 0) }, eperm, nil},
-	{"signal an outsider by pidfd", func(p *place) error {
-		fd, err := unix.PidfdOpen(p.Outsider, 0)
+	{"signal an outside process's group", func(p *place) error { return unix.Kill(-p.Outside, 0) }, eperm, nil},
+	{"signal an outside process by pidfd", func(p *place) error {
+		fd, err := unix.PidfdOpen(p.Outside, 0)
 		if err != nil {
 			return err
 		}
@@ -45,39 +45,39 @@ var taskTries = []try{
 	}, eperm, nil},
 	{"signal a child", own2(func(pid int) error { return unix.Kill(pid, unix.SIGTERM) }), nil, nil},
 	{"signal oneself", func(p *place) error { return unix.Kill(os.Getpid(), 0) }, nil, nil},
-	{"trace an outsider", func(p *place) error { return trace(p.Outsider) }, eperm, nil},
+	{"trace an outside process", func(p *place) error { return trace(p.Outside) }, eperm, nil},
 	{"trace a child", own2(trace), nil, nil},
-	{"seize an outsider", func(p *place) error {
-		_, _, e := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(p.Outsider), 0, 0, 0, 0)
+	{"seize an outside process", func(p *place) error {
+		_, _, e := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(p.Outside), 0, 0, 0, 0)
 		if e == 0 {
-			_ = unix.PtraceDetach(p.Outsider)
+			_ = unix.PtraceDetach(p.Outside)
 		}
 		return errno(e)
 	}, eperm, nil},
-	{"an outsider's program", func(p *place) error { _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.Outsider)); return err }, eacces, nil},
+	{"an outside process's program", func(p *place) error { _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.Outside)); return err }, eacces, nil},
 	{"a child's program", own2(func(pid int) error { _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); return err }), nil, nil},
-	{"follow an outsider's root", func(p *place) error { _, err := os.Stat(fmt.Sprintf("/proc/%d/root/", p.Outsider)); return err }, eacces, nil},
-	{"stat of an outsider", func(p *place) error { _, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Outsider)); return err }, nil, nil},
-	{"open an outsider's memory", func(p *place) error {
-		return closing(unix.Open(fmt.Sprintf("/proc/%d/mem", p.Outsider), unix.O_RDWR, 0))
+	{"follow an outside process's root", func(p *place) error { _, err := os.Stat(fmt.Sprintf("/proc/%d/root/", p.Outside)); return err }, eacces, nil},
+	{"stat of an outside process", func(p *place) error { _, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Outside)); return err }, nil, nil},
+	{"open an outside process's memory", func(p *place) error {
+		return closing(unix.Open(fmt.Sprintf("/proc/%d/mem", p.Outside), unix.O_RDWR, 0))
 	}, eacces, nil},
-	{"read an outsider's memory", func(p *place) error { return readMemory(p.Outsider) }, eperm, unix.EFAULT},
-	{"take an outsider's descriptor", func(p *place) error { return takeFD(p.Outsider) }, eperm, nil},
+	{"read an outside process's memory", func(p *place) error { return readMemory(p.Outside) }, eperm, unix.EFAULT},
+	{"take an outside process's descriptor", func(p *place) error { return takeFD(p.Outside) }, eperm, nil},
 	{"take a child's descriptor", own2(takeFD), nil, nil},
-	{"an outsider's nice", func(p *place) error { return unix.Setpriority(unix.PRIO_PROCESS, p.Outsider, 1) }, eperm, nil},
+	{"an outside process's nice", func(p *place) error { return unix.Setpriority(unix.PRIO_PROCESS, p.Outside, 1) }, eperm, nil},
 	{"a child's nice", own2(func(pid int) error { return unix.Setpriority(unix.PRIO_PROCESS, pid, 1) }), nil, nil},
-	{"an outsider's scheduler", func(p *place) error { return scheduler(p.Outsider) }, eperm, nil},
+	{"an outside process's scheduler", func(p *place) error { return scheduler(p.Outside) }, eperm, nil},
 	{"a child's scheduler", own2(scheduler), nil, nil},
-	{"an outsider's processors", func(p *place) error { return processors(p.Outsider) }, eperm, nil},
+	{"an outside process's processors", func(p *place) error { return processors(p.Outside) }, eperm, nil},
 	{"a child's processors", own2(processors), nil, nil},
-	{"an outsider's limits", func(p *place) error { return limits(p.Outsider) }, eperm, nil},
+	{"an outside process's limits", func(p *place) error { return limits(p.Outside) }, eperm, nil},
 	{"a child's limits", own2(limits), nil, nil},
-	{"an outsider's I/O priority", func(p *place) error { return ioprio(p.Outsider) }, eperm, nil},
+	{"an outside process's I/O priority", func(p *place) error { return ioprio(p.Outside) }, eperm, nil},
 	{"a child's I/O priority", own2(ioprio), nil, nil},
-	{"move an outsider's memory", func(p *place) error { return moveMemory(p.Outsider) }, eperm, nil},
+	{"move an outside process's memory", func(p *place) error { return moveMemory(p.Outside) }, eperm, nil},
 	{"move a child's memory", own2(moveMemory), nil, nil},
-	{"have a pipe kill an outsider", sigio(func(fd, pid int) error { _, err := unix.FcntlInt(uintptr(fd), unix.F_SETOWN, pid); return err }), errAlive, nil},
-	{"have a pipe kill an outsider, by F_SETOWN_EX", sigio(func(fd, pid int) error {
+	{"have a pipe kill an outside process", sigio(func(fd, pid int) error { _, err := unix.FcntlInt(uintptr(fd), unix.F_SETOWN, pid); return err }), errAlive, nil},
+	{"have a pipe kill an outsidePID, by F_SETOWN_EX", sigio(func(fd, pid int) error {
 		owner := [2]int32{1, int32(pid)}
 		_, _, e := unix.Syscall(unix.SYS_FCNTL, uintptr(fd), unix.F_SETOWN_EX, uintptr(unsafe.Pointer(&owner)))
 		return errno(e)
@@ -181,14 +181,14 @@ func owned(n int) error {
 	return nil
 }
 
-// All sessions of one user together have no more files that signal than is his share, which leaves the others theirs.
+// All sessions of one user together are limited in files that send signals, so that other users' sessions have their share.
 func TestOwnedByUser(t *testing.T) {
 	k := kernel(t)
 	owners, err := openPin("owners")
 	must(t, err)
 	defer owners.Close()
 	const share = 1024 * 256 / 4        // MAX_OWNED_BY_USER in bpf/lsm/task.c
-	root, other := uint32(0), uint32(1) // whoever runs in it
+	root, other := uint32(0), uint32(1) // whichever user runs in it
 	before := uint32(0)
 	if err := owners.Lookup(root, &before); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestOwnedByUser(t *testing.T) {
 		must(t, errors.Join(owners.Put(root, uint32(share)), owners.Put(x.user, x.had)))
 		s, _ := begin(t, k, "/ read")
 		atomic.StoreUint32(&s.at.User, x.user)
-		guarded(t, s, func() {
+		confined(t, s, func() {
 			if err := owned(1); !errors.Is(err, x.want) {
 				t.Errorf("one more file, when user %d has %d: %v, want %v", x.user, x.had, err, x.want)
 			}
