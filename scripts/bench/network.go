@@ -99,7 +99,7 @@ one processor; one of them is held. "Added" is the median of the rounds' differe
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
 		var rules int
 		var ns, added, bare, held float64
-		_, err := fmt.Sscanf(lines.Text(), "BenchmarkConnect/rules=%d-%d %d %f ns/op %f %%added %f µs/bare %f µs/held", &rules, new(int), new(int), &ns, &added, &bare, &held)
+		_, err := fmt.Sscanf(lines.Text(), "BenchmarkConnect/rules=%d-%d %d %f ns/op %f %%added %f µs/bare %f µs/confined", &rules, new(int), new(int), &ns, &added, &bare, &held)
 		if err == nil {
 			fmt.Fprintf(out, "| %d | %.2f µs | %.2f µs | %.1f %% |\n", rules, bare, held, added)
 			rows++

@@ -8,7 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// A folder that somebody else can put anything into, or could replace, isn't taken for root's.
+// A folder that another user can write to, or replace, isn't accepted as root's.
 func TestFolder(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

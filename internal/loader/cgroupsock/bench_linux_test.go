@@ -18,7 +18,7 @@ func micros(d []time.Duration) float64 {
 	return float64(d[len(d)/2].Nanoseconds()) / 1000
 }
 
-// What the programs add to a connection on the loopback device: of two children that connect by turns, on one processor, one is held.
+// What the programs add to a connection on the loopback device: of two children that connect by turns, on one processor, one is in a session.
 func BenchmarkConnect(b *testing.B) {
 	needRoot(b)
 	server(b, "127.1.0.1:8001")
@@ -37,7 +37,7 @@ func BenchmarkConnect(b *testing.B) {
 				added = append(added, took[1]-took[0])
 			}
 			b.ReportMetric(micros(bare), "µs/bare")
-			b.ReportMetric(micros(held), "µs/held")
+			b.ReportMetric(micros(held), "µs/confined")
 			b.ReportMetric(100*micros(added)/micros(bare), "%added")
 		})
 	}
@@ -46,10 +46,10 @@ func BenchmarkConnect(b *testing.B) {
 // often is how many connections connectByTurns measures of each child.
 const often = 2000
 
-// connectByTurns is how long it takes to connect outside of any session, and in one.
-func connectByTurns(b testing.TB, g *guarded) (took [2]time.Duration) {
+// connectByTurns measures connecting outside of any session, and in one.
+func connectByTurns(b testing.TB, g *testSession) (took [2]time.Duration) {
 	b.Helper()
-	var turns [2]struct{ mine, other *os.File } // who reads mine has the turn, and gives it away by other
+	var turns [2]struct{ mine, other *os.File } // a byte in mine is the turn, which passes on through other
 	for i := range turns {
 		r, w, err := os.Pipe()
 		must(b, err)
@@ -61,7 +61,7 @@ func connectByTurns(b testing.TB, g *guarded) (took [2]time.Duration) {
 		b.Fatal(err)
 	}
 	var done sync.WaitGroup
-	for i, in := range []*guarded{nil, g} {
+	for i, in := range []*testSession{nil, g} {
 		done.Go(func() {
 			d, err := strconv.Atoi(runAs(b, in, 0, []*os.File{turns[i].mine, turns[i].other}, "on one processor", "connect often", "127.1.0.1:8001", strconv.Itoa(often)))
 			if err != nil {

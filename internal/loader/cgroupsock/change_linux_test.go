@@ -15,7 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// A session that runs is held to another image from one moment to the next, and names that egress has found are found anew. Events say by
+// Reload replaces a running session's image at once, and egress must permit names again. Events say by
 // which image was decided.
 func TestReload(t *testing.T) {
 	needRoot(t)
@@ -38,15 +38,15 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// reload holds a session to other rules.
-func (g *guarded) reload(generation uint32, rules ...policy.NetRule) {
+// reload replaces a session's rules.
+func (g *testSession) reload(generation uint32, rules ...policy.NetRule) {
 	g.t.Helper()
 	img, err := NewImage(compile(g.t, policy.Deny, rules...), generation)
 	must(g.t, err)
 	must(g.t, g.Reload(img))
 }
 
-// What was let go somewhere last isn't, at once, where another image says so: the kernel remembers it.
+// The cached last destination isn't permitted any more as soon as another image denies it.
 func TestLatest(t *testing.T) {
 	needRoot(t)
 	server(t, "127.1.0.1:8001")
@@ -63,7 +63,7 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// Where everything may be reached egress's own ports may not, by those either who ask twice.
+// A session that may reach everything may not reach egress's own ports, not even at a second attempt.
 func TestLatestEgress(t *testing.T) {
 	needRoot(t)
 	g := beginWith(t, compile(t, policy.Allow, policy.NetRule{Host: "127.2.0.1", Port: 8001}))
@@ -81,28 +81,28 @@ func TestLatestPacket(t *testing.T) {
 	server(t, "127.1.0.1:8001")
 	g := begin(t, udp("127.1.0.1", 8001))
 	before := startChild(t, g, "on one processor", "hold", "connected", "127.1.0.1:8001")
-	if got := before.line(); got != "heard" {
+	if got := before.line(); got != "received" {
 		t.Fatal(got)
 	}
 	g.reload(2, tcp("127.1.0.1", 8001))
-	const refused = "packet policy 127.1.0.1:8001: no rule"
+	const denied = "packet policy 127.1.0.1:8001: no rule"
 	if got := before.again(); got != "EPERM" {
 		t.Errorf("a socket that was connected before: %s", got)
 	}
-	g.told(refused)
+	g.reported(denied)
 	g.tries("on one processor|tcp|127.1.0.1:8001", served("127.1.0.1:8001"), "")
-	g.tries("on one processor|udp|127.1.0.1:8001", "EPERM", refused)
+	g.tries("on one processor|udp|127.1.0.1:8001", "EPERM", denied)
 }
 
-// permit has the session reach a place because of a name, and makes sure that it does.
-func permit(t *testing.T, g *guarded, at string) {
+// permit permits an address by name, and checks that the session reaches it.
+func permit(t *testing.T, g *testSession, at string) {
 	t.Helper()
 	must(t, g.kernel.Permit(1, "tcp", netip.MustParseAddrPort(at), time.Now().Add(time.Minute)))
 	g.tries("tcp|"+at, served(at), "")
 }
 
-// When egress is gone and somebody else waits at its port, nothing of the session gets there: no new connection, no datagram of a
-// socket that was led there before.
+// When egress has ended and another process listens at its port, nothing of the session reaches it: no new connection, no datagram of a
+// socket that was redirected there before.
 func TestEgressGone(t *testing.T) {
 	needRoot(t)
 	g := prepare(t, compile(t, policy.Deny, tcp("a.test", 443)))
@@ -116,11 +116,11 @@ func TestEgressGone(t *testing.T) {
 	var b [9]byte
 	n, from, err := udp4.ReadFrom(b[:])
 	if err != nil || string(b[:n]) != "hello" {
-		t.Fatalf("egress hears %q, %v", b[:n], err)
+		t.Fatalf("egress received %q, %v", b[:n], err)
 	}
 	_, err = udp4.WriteTo([]byte("hello"), from)
 	must(t, err)
-	if got := led.line(); got != "heard" {
+	if got := led.line(); got != "received" {
 		t.Fatal(got)
 	}
 	_, _ = tcp4.Close(), udp4.Close()
@@ -130,18 +130,18 @@ func TestEgressGone(t *testing.T) {
 	waiting.Delete(fmt.Sprint("tcp", port))
 	plainTCP(t, fmt.Sprintf("127.0.0.1:%d", port))
 	if got := led.again(); got != "EPERM" {
-		t.Errorf("a socket that was led to egress goes on: %s", got)
+		t.Errorf("a socket that was redirected to egress still sends: %s", got)
 	}
-	g.told(fmt.Sprintf("packet egress 127.0.0.1:%d: no rule", g.egress.UDP4))
+	g.reported(fmt.Sprintf("packet egress 127.0.0.1:%d: no rule", g.egress.UDP4))
 	g.tries("tcp|10.1.2.3:443", "EACCES", "connect egress 10.1.2.3:443: no rule")
 	g.tries("send|10.1.2.3:53", "EACCES", "send egress 10.1.2.3:53: no rule")
 	patienceOf(t, other)
 	if n, _, err := other.ReadFrom(b[:]); err == nil {
-		t.Errorf("who has the port hears %q", b[:n])
+		t.Errorf("the process with the port received %q", b[:n])
 	}
 }
 
-// What a session that has ended leaves holds the next one, by its own policy alone; what is still on a cgroup isn't left.
+// The programs of an ended session serve the next one, with only its policy. Programs that are still attached don't.
 func TestPool(t *testing.T) {
 	needRoot(t)
 	if mounted != nil {
@@ -179,7 +179,7 @@ func TestPool(t *testing.T) {
 	second.tries("on one processor|tcp|127.1.0.1:8001", "EACCES", "connect policy 127.1.0.1:8001: no rule") // the last that the first was allowed
 	second.tries("tcp|127.2.0.1:8001", served("127.2.0.1:8001"), "")
 	second.tries("tcp|127.3.0.1:5432", "EACCES", "connect policy 127.3.0.1:5432: no rule")
-	if _, err := second.End(); err != nil { // what it was holds on
+	if _, err := second.End(); err != nil { // its programs stay attached
 		t.Fatal(err)
 	}
 	if got := run(t, second, "tcp", "127.1.0.1:8001"); got != "EACCES" {

@@ -21,7 +21,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Sockets that the rules in force don't let be any more are closed, and no others; then all are that somebody has. A session within another one
+// CloseDenied closes the sockets that the rules in force don't grant, and no others; then CloseOpen closes all open ones. A nested session
 // has a cgroup beneath that one's.
 func TestClose(t *testing.T) {
 	needRoot(t)
@@ -40,7 +40,7 @@ func closes(t *testing.T, beneath string) {
 		{"tcp", "[fd00::2]:8001", stays},
 		{"tcp", "127.3.0.1:5432", gone},  // by a name
 		{"tcp", "127.4.0.1:5432", stays}, // by one that is still granted, though its answer has expired
-		{"tcp", "127.9.0.1:443", stays},  // led to egress
+		{"tcp", "127.9.0.1:443", stays},  // redirected to egress
 		{"bind later", "127.1.0.1:8001", gone},
 		{"bind before", "127.1.0.1:8001", gone},
 		{"accept", "127.0.0.1:9001", gone},
@@ -50,7 +50,7 @@ func closes(t *testing.T, beneath string) {
 		{"listen", "127.0.0.1:9003", gone},
 		{"listen", "127.0.0.1:9003", gone},
 		{"listen", "127.0.0.1:9004", stays},
-		{"listen", "127.0.0.1:0", stays}, // nobody reaches it, before or after
+		{"listen", "127.0.0.1:0", stays}, // no process reaches it, before or after
 		{"udp", "127.1.0.1:8001", gone + " EACCES"},
 		{"udp", "127.2.0.1:8001", stays + " sent"},
 		{"udp", "127.3.0.1:5432", gone + " EACCES"},
@@ -134,7 +134,7 @@ type kept struct {
 	report *bufio.Reader
 }
 
-func keepOpen(t *testing.T, g *guarded, beneath string, order []string) *kept {
+func keepOpen(t *testing.T, g *testSession, beneath string, order []string) *kept {
 	t.Helper()
 	group := filepath.Join(g.dir, beneath)
 	must(t, os.MkdirAll(group, 0o755))
@@ -182,14 +182,14 @@ func (k *kept) line() string {
 	return strings.TrimSpace(line)
 }
 
-// states says how each socket is.
+// states returns each socket's state.
 func (k *kept) states() []string {
 	_, err := fmt.Fprintln(k.in)
 	must(k.t, err)
 	return strings.Split(k.line(), ",")
 }
 
-// tryKeepOpen opens sockets, says through descriptor 3 when all are, and for each line of its input how each of them is.
+// tryKeepOpen opens sockets, writes to descriptor 3 when all are open, and for each line of its input writes their states.
 func tryKeepOpen(args []string) string {
 	report := os.NewFile(3, "report")
 	var fds []int
@@ -211,7 +211,7 @@ func tryKeepOpen(args []string) string {
 			sure(do, unix.Connect(fd, sa))
 		default:
 			sure(do+where, unix.Connect(fd, sa))
-			if do == "bind later" { // which the kernel refuses, after it has asked whether it may
+			if do == "bind later" { // which fails in the kernel, after the hook
 				_ = unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: 9005})
 			}
 		}

@@ -49,7 +49,7 @@ func genPolicy(t *rapid.T) *policy.Compiled {
 	return c
 }
 
-// The kernel finds in an image what the evaluator says.
+// The kernel's lookup in an image has the evaluator's result.
 func TestImageAgrees(t *testing.T) {
 	needRoot(t)
 	spec, err := loadNet()
@@ -68,8 +68,8 @@ func TestImageAgrees(t *testing.T) {
 	})
 }
 
-// Who asks toolguardd for a session has it make an image: one that would fill its memory isn't made, and none takes it for long.
-// What is denied on every port is told apart on each that a rule names.
+// A client of toolguardd has it make an image: one that would fill its memory is rejected, and none needs much time.
+// A range that is denied on every port counts for each port that a rule names.
 func TestImageOfMuch(t *testing.T) {
 	var ranges, names []policy.NetRule
 	for i := range 1000 {
@@ -91,7 +91,7 @@ func TestImageOfMuch(t *testing.T) {
 			t.Errorf("%v, want %q", err, x.err)
 		}
 		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > x.most {
-			t.Errorf("%d rules take %d MiB, want at most %d", len(x.rules), n, x.most)
+			t.Errorf("%d rules need %d MiB, want at most %d", len(x.rules), n, x.most)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func agrees(t *rapid.T, c *policy.Compiled, m *ebpf.Map) {
 			want.Action = uint32(direct)
 		}
 		if got != want {
-			t.Fatalf("%s: the kernel finds %+v, the policy says %+v", &at, got, raw)
+			t.Fatalf("%s: the kernel finds %+v, the policy %+v", &at, got, raw)
 		}
 		return
 	}
@@ -126,7 +126,7 @@ func agrees(t *rapid.T, c *policy.Compiled, m *ebpf.Map) {
 		t.Fatalf("%s: reached directly, though it's granted: %v, and denied: %v", &at, granted, denied)
 	}
 	if action(got.Action) == refuse && granted && !denied {
-		t.Fatalf("%s: refused, though it's granted", &at)
+		t.Fatalf("%s: denied, though it's granted", &at)
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 
 const (
 	bulk    = 64 << 20
-	jumbo   = 0xffff + 40 // the longest IPv6 packet whose header says how long it is
+	jumbo   = 0xffff + 40 // the longest IPv6 packet without a jumbo option
 	longest = 8 * 0xffff  // of a packet that a device cuts up
 )
 
-// Where a device takes packets that are longer than an IPv6 header can say, the kernel has another header say it: that alone is let through.
+// For packets longer than an IPv6 header's length field, the kernel adds a jumbo option: only that extension is permitted.
 func TestJumbo(t *testing.T) {
 	needRoot(t)
 	must(t, gso(longest))
@@ -32,14 +32,14 @@ func TestJumbo(t *testing.T) {
 	g := begin(t, tcp("fd00::1", 8003), tcp("fd00::1", 8001), udp("fd00::1", 8001))
 	attempt{try: "bulk|[fd00::1]:8003", free: fmt.Sprint(bulk)}.check(t, g)
 	if !<-seen {
-		t.Error("no packet was longer than its header can say")
+		t.Error("no packet needed a jumbo option")
 	}
 
 	server(t, "[fd00::1]:8001")
-	attempt{"hop by hop|[fd00::1]:8001", "heard hello, from [fd00::1]:8001", "EPERM", "packet route [fd00::1]:0: no rule"}.check(t, g)
+	attempt{"hop by hop|[fd00::1]:8001", "received hello, from [fd00::1]:8001", "EPERM", "packet route [fd00::1]:0: no rule"}.check(t, g)
 }
 
-// gso has the loopback device take packets of a length.
+// gso sets the loopback device's maximum packet length.
 func gso(length int) error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -48,7 +48,7 @@ func gso(length int) error {
 	return netlink.LinkSetGSOMaxSize(lo, length)
 }
 
-// longPackets says whether an IPv6 packet is seen that is longer than its header can say.
+// longPackets reports whether a packet with a jumbo option is seen.
 func longPackets(t *testing.T) <-chan bool {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(network(unix.ETH_P_IPV6)))
@@ -86,5 +86,5 @@ func tryHopByHop(args []string) string {
 	padding := string([]byte{0, 0, 1, 4, 0, 0, 0, 0})
 	ok(unix.SetsockoptString(fd, unix.IPPROTO_IPV6, unix.IPV6_HOPOPTS, padding))
 	ok(unix.Sendto(fd, []byte("hello"), 0, to))
-	return hearUDP(fd)
+	return receiveUDP(fd)
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// child is a child that says something before it answers.
+// child is a child that writes lines before its answer.
 type child struct {
 	t      testing.TB
 	cmd    *exec.Cmd
@@ -36,7 +36,7 @@ type child struct {
 	answer bytes.Buffer
 }
 
-func startChild(t testing.TB, g *guarded, order ...string) *child {
+func startChild(t testing.TB, g *testSession, order ...string) *child {
 	t.Helper()
 	r, w, err := os.Pipe()
 	must(t, err)
@@ -54,16 +54,16 @@ func startChild(t testing.TB, g *guarded, order ...string) *child {
 		_ = in.Close()
 		_ = r.Close()
 		_ = c.cmd.Process.Kill()
-		_ = c.cmd.Wait() // if nobody has
+		_ = c.cmd.Wait() // if it isn't reaped yet
 	})
 	return c
 }
 
-// line is what the child says next.
+// line is the child's next line.
 func (c *child) line() string {
 	c.t.Helper()
 	if !c.said.Scan() {
-		c.t.Fatalf("the child says nothing: %v", c.said.Err())
+		c.t.Fatalf("the child writes nothing: %v", c.said.Err())
 	}
 	return c.said.Text()
 }
@@ -85,20 +85,20 @@ func (c *child) end() (answer string) {
 	return answer
 }
 
-// refused waits until somebody was kept from the child, which waits no longer then.
-func (c *child) refused(g *guarded, at netip.AddrPort) {
+// denied waits until a connection to the child was denied, and ends the child.
+func (c *child) waitDenied(g *testSession, at netip.AddrPort) {
 	c.t.Helper()
-	g.told(fmt.Sprintf("accept policy %s: no rule", at))
+	g.reported(fmt.Sprintf("accept policy %s: no rule", at))
 	_ = c.in.Close()
 }
 
-// Nobody reaches what waits where the policy doesn't let it.
+// No process reaches a listener that the policy doesn't grant.
 func TestAccept(t *testing.T) {
 	needRoot(t)
 	g, free := begin(t, listening(tcp("", 8003)), listening(udp("", 8003))), beginWith(t, compile(t, policy.Allow))
 	for _, x := range []struct {
 		order string
-		want  string // of who waits in the session that may not
+		want  string // for a listener in the session that may not
 		free  string // and in one that may
 	}{
 		{"wait for|tcp|127.0.0.1:8003", "accepted", "accepted"},
@@ -109,8 +109,8 @@ func TestAccept(t *testing.T) {
 		{"wait for|udp|127.0.0.1:0", "EAGAIN", "hello"},
 		{"wait for|udp|[::1]:0", "EAGAIN", "hello"},
 	} {
-		for _, in := range []*guarded{g, free} {
-			want := map[*guarded]string{g: x.want, free: x.free}[in]
+		for _, in := range []*testSession{g, free} {
+			want := map[*testSession]string{g: x.want, free: x.free}[in]
 			c := startChild(t, in, strings.Split(x.order, "|")...)
 			at := netip.MustParseAddrPort(c.line())
 			if at.Addr().IsUnspecified() {
@@ -118,7 +118,7 @@ func TestAccept(t *testing.T) {
 			}
 			knock(at)
 			if want == "EAGAIN" {
-				c.refused(g, at)
+				c.waitDenied(g, at)
 			}
 			if got := c.end(); !strings.HasPrefix(got, want) {
 				t.Errorf("%s: %q, want %q", x.order, got, want)
@@ -140,22 +140,22 @@ func knock(at netip.AddrPort) {
 	}
 }
 
-// Whom a session may write to may answer, and nobody else, though it's the same socket.
+// Only a peer that the session may send to may answer, though other peers use the same socket.
 func TestAnswers(t *testing.T) {
 	needRoot(t)
 	g := begin(t, udp("127.5.0.1", 7), tcp("127.5.0.1", 7))
-	for from, want := range map[string]string{"127.5.0.1:7": "heard", "127.5.0.1:8": "EAGAIN", "127.5.0.2:7": "EAGAIN"} {
+	for from, want := range map[string]string{"127.5.0.1:7": "received", "127.5.0.1:8": "EAGAIN", "127.5.0.2:7": "EAGAIN"} {
 		c := startChild(t, g, "wait for", "udp", "127.0.0.1:0")
 		at := netip.MustParseAddrPort(c.line())
 		to := net.UDPAddrFromAddrPort(at)
 		s, err := net.ListenPacket("udp", from)
 		must(t, err)
-		if _, err := s.WriteTo([]byte("heard"), to); err != nil {
+		if _, err := s.WriteTo([]byte("received"), to); err != nil {
 			t.Error(err)
 		}
 		_ = s.Close()
 		if want == "EAGAIN" {
-			c.refused(g, at)
+			c.waitDenied(g, at)
 		}
 		if got := c.end(); !strings.HasPrefix(got, want) {
 			t.Errorf("from %s: %q, want %q", from, got, want)
@@ -168,13 +168,13 @@ func TestAnswers(t *testing.T) {
 	if conn, err := from.Dial("tcp", at.String()); err == nil {
 		_ = conn.Close()
 	}
-	c.refused(g, at)
+	c.waitDenied(g, at)
 	if got := c.end(); got != "EAGAIN" {
 		t.Errorf("a connection from there: %q", got)
 	}
 }
 
-// What egress permits may be reached directly, as long as it says, by a socket that did before for as long as that lives.
+// An address that egress permits may be reached directly until it expires, and by a socket that reached it before, for its life.
 func TestPermit(t *testing.T) {
 	needRoot(t)
 	g := begin(t, tcp("a.test", 5432), policy.NetRule{Host: "127.6.0.9", Port: 5432}, tcp("a.test", 443), policy.NetRule{Host: "127.6.0.9", Port: 443})
@@ -199,7 +199,7 @@ func TestPermit(t *testing.T) {
 	expect("EACCES", "tcp", "127.6.0.1:5433")
 	expect("EACCES", "tcp", "127.6.0.2:5432")
 	expect("EACCES", "send", "127.6.0.1:5432")
-	permit("tcp", "127.6.0.1:5432", time.Millisecond) // doesn't shorten what was said
+	permit("tcp", "127.6.0.1:5432", time.Millisecond) // doesn't shorten the earlier permission
 	time.Sleep(20 * time.Millisecond)
 	expect(direct, "tcp", "127.6.0.1:5432")
 
@@ -223,23 +223,23 @@ func TestPermit(t *testing.T) {
 	for d := 700 * time.Millisecond; ; d *= 4 { // on a slow machine it's over before they are there
 		permit("udp", "127.6.0.1:5432", d)
 		held = []*child{startChild(t, g, "hold", "connected", "127.6.0.1:5432"), startChild(t, g, "hold", "sending", "127.6.0.1:5432")}
-		if held[0].line() == "heard" && held[1].line() == "heard" {
+		if held[0].line() == "received" && held[1].line() == "received" {
 			time.Sleep(d + 100*time.Millisecond)
 			break
 		}
 		if d > time.Minute {
-			t.Fatal("permitted, and refused")
+			t.Fatal("permitted, and denied")
 		}
 	}
 	for _, c := range held {
-		if got := c.again(); got != "heard" {
+		if got := c.again(); got != "received" {
 			t.Errorf("the same socket, afterwards: %s", got)
 		}
 	}
 	expect("EACCES", "send", "127.6.0.1:5432")
 }
 
-// A connection that a name has permitted isn't begun anew when the name does so no more.
+// A connection that was permitted by a name can't begin again after the name has expired.
 func TestConnectAgain(t *testing.T) {
 	needRoot(t)
 	rule := tcp("a.test", 5432)
@@ -266,7 +266,7 @@ func TestConnectAgain(t *testing.T) {
 	}
 }
 
-// A full map makes room of what has expired, and otherwise permits nothing.
+// A full map evicts expired entries, and otherwise permits nothing.
 func TestPermitMany(t *testing.T) {
 	needRoot(t)
 	g := begin(t)
@@ -318,7 +318,7 @@ func TestUnprivilegedEgress(t *testing.T) {
 	g.start()
 	server(t, "127.6.0.1:5432")
 	if got := run(t, g, "tcp", "10.1.2.3:443"); got != ", peer 10.1.2.3:443" {
-		t.Fatalf("led to egress: %q", got)
+		t.Fatalf("redirected to egress: %q", got)
 	}
 	originals, names := g.Descriptors()
 	var files []*os.File
@@ -339,7 +339,7 @@ func TestUnprivilegedEgress(t *testing.T) {
 	}
 }
 
-// Without an egress, what it would be asked about is refused.
+// Without egress, the destinations that it decides about are denied.
 func TestNoEgress(t *testing.T) {
 	needRoot(t)
 	server(t, "127.1.0.1:8001")
@@ -354,8 +354,8 @@ func TestNoEgress(t *testing.T) {
 	g.tries("tcp|127.1.0.1:8001", served("127.1.0.1:8001"), "") // egress has no part in it
 }
 
-// without takes programs off a session's cgroup, as if they weren't seen.
-func (g *guarded) without(names ...string) {
+// without detaches programs from a session's cgroup, as if they were bypassed.
+func (g *testSession) without(names ...string) {
 	g.t.Helper()
 	spec, err := loadNet()
 	must(g.t, err)
@@ -371,7 +371,7 @@ func (g *guarded) without(names ...string) {
 }
 
 // attached is the program on a session's cgroup.
-func (g *guarded) attached(attach ebpf.AttachType) ebpf.ProgramID {
+func (g *testSession) attached(attach ebpf.AttachType) ebpf.ProgramID {
 	g.t.Helper()
 	q, err := link.QueryPrograms(link.QueryOptions{Target: int(g.group.Fd()), Attach: attach})
 	if err != nil || len(q.Programs) != 1 {
@@ -380,8 +380,8 @@ func (g *guarded) attached(attach ebpf.AttachType) ebpf.ProgramID {
 	return q.Programs[0].ID
 }
 
-// Were there a way around the first wall, the second would hold.
-func TestSecondWall(t *testing.T) {
+// The second check denies without the first one.
+func TestSecondCheck(t *testing.T) {
 	needRoot(t)
 	g := scene(t)
 	g.without(netProgNetConnect4, netProgNetConnect6, netProgNetSendmsg4, netProgNetSendmsg6, netProgNetCreate)
@@ -389,15 +389,15 @@ func TestSecondWall(t *testing.T) {
 		{try: "tcp|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
 		{try: "tcp|[fd00::1]:8001", free: "server [fd00::1]:8001, peer [fd00::1]:8001"},
 		{try: "fast open|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
-		{try: "send|127.1.0.1:8001", free: "heard hello, from 127.1.0.1:8001"},
-		{"raw|127.1.0.1:8001", "sent", "sent", "accept policy 127.1.0.1:8001: no rule"}, // it hears everybody's
+		{try: "send|127.1.0.1:8001", free: "received hello, from 127.1.0.1:8001"},
+		{"raw|127.1.0.1:8001", "sent", "sent", "accept policy 127.1.0.1:8001: no rule"}, // a raw socket receives all packets
 		{"tcp|127.2.0.1:8001", "server 127.2.0.1:8001, peer 127.2.0.1:8001", "EINPROGRESS", "packet policy 127.2.0.1:8001: no rule"},
 		{"tcp|127.1.0.9:8001", "server 127.1.0.9:8001, peer 127.1.0.9:8001", "EINPROGRESS", "packet policy 127.1.0.9:8001: net.2"},
 		{"tcp|[fd00::2]:8001", "server [fd00::2]:8001, peer [fd00::2]:8001", "EINPROGRESS", "packet policy [fd00::2]:8001: no rule"},
 		{"tcp|10.1.2.3:443", "server 10.1.2.3:443, peer 10.1.2.3:443", "EINPROGRESS", "packet policy 10.1.2.3:443: no rule"},
-		{"send|127.2.0.1:8001", "heard hello, from 127.2.0.1:8001", "EPERM", "packet policy 127.2.0.1:8001: no rule"},
-		{"send|[fd00::2]:8001", "heard hello, from [fd00::2]:8001", "EPERM", "packet policy [fd00::2]:8001: no rule"},
-		{"send|10.1.2.3:53", "heard hello, from 10.1.2.3:53", "EPERM", "packet policy 10.1.2.3:53: no rule"},
+		{"send|127.2.0.1:8001", "received hello, from 127.2.0.1:8001", "EPERM", "packet policy 127.2.0.1:8001: no rule"},
+		{"send|[fd00::2]:8001", "received hello, from [fd00::2]:8001", "EPERM", "packet policy [fd00::2]:8001: no rule"},
+		{"send|10.1.2.3:53", "received hello, from 10.1.2.3:53", "EPERM", "packet policy 10.1.2.3:53: no rule"},
 		{"raw|127.2.0.1:8001", "sent", "EPERM", "packet policy 127.2.0.1:8001: no rule"},
 	} {
 		a.check(t, g)
@@ -406,7 +406,7 @@ func TestSecondWall(t *testing.T) {
 	attempt{"tcp|" + tcp4, "egress knows nothing, peer " + tcp4, "EINPROGRESS", "packet egress " + tcp4 + ": no rule"}.check(t, g)
 
 	// A connection's first data leaves as little as its end without any.
-	heard := make(chan string, 1)
+	received := make(chan string, 1)
 	l, err := net.Listen("tcp", "127.2.0.7:8001")
 	must(t, err)
 	defer l.Close()
@@ -417,20 +417,20 @@ func TestSecondWall(t *testing.T) {
 		}
 		var b [16]byte
 		n, _ := c.Read(b[:])
-		heard <- string(b[:n])
+		received <- string(b[:n])
 		_ = c.Close()
 	}()
 	run(t, g, "briefly", "fast open", "127.2.0.7:8001")
-	if len(heard) != 0 {
-		t.Errorf("the first data came: %q", <-heard)
+	if len(received) != 0 {
+		t.Errorf("the first data came: %q", <-received)
 	}
 	run(t, nil, "fast open", "127.2.0.7:8001")
-	if got := <-heard; got != "hello" {
+	if got := <-received; got != "hello" {
 		t.Errorf("from outside, the first data was %q", got)
 	}
 }
 
-// A route that a packet names itself leads it to somebody else first, who needn't pass it on.
+// A source route leads a packet to another host first, which need not forward it.
 func TestRoutes(t *testing.T) {
 	needRoot(t)
 	g := scene(t)
@@ -452,14 +452,14 @@ func TestWhoseCgroup(t *testing.T) {
 	must(t, os.Mkdir(dir, 0o755))
 	f, err := os.Open(dir)
 	must(t, err)
-	beneath := &guarded{group: f}
+	beneath := &testSession{group: f}
 	defer func() {
 		_ = f.Close()
 		_ = removeGroup(dir)
 	}()
 	first, second := "server 127.1.0.1:8001, peer 127.1.0.1:8001", "server 127.1.0.2:8001, peer 127.1.0.2:8001"
 	for _, x := range []struct {
-		in   *guarded
+		in   *testSession
 		to   string
 		want string
 	}{
@@ -481,7 +481,7 @@ func TestWhoseCgroup(t *testing.T) {
 	}
 }
 
-// A socket is held by where it was made. (What package loader adds is that a guarded process is given none from outside.)
+// A socket is confined by the cgroup in which it was made. (Package loader also denies a confined process sockets from outside.)
 func TestWhoseSocket(t *testing.T) {
 	needRoot(t)
 	server(t, "127.2.0.1:8001")
@@ -527,7 +527,7 @@ func receive(from int) (int, error) {
 	return fds[0], nil
 }
 
-// Whoever began a session may be killed: it stays held, somebody else hears of it, and it goes with its cgroup.
+// A session's owner may be killed: the session stays confined, another process gets its events, and it's freed with its cgroup.
 func TestDeath(t *testing.T) {
 	needRoot(t)
 	server(t, "127.1.0.1:8001")
@@ -552,7 +552,7 @@ func TestDeath(t *testing.T) {
 	expect := func(when string) {
 		t.Helper()
 		if granted, not := run(t, g, "tcp", "127.1.0.1:8001"), run(t, g, "tcp", "127.2.0.1:8001"); granted != served("127.1.0.1:8001") || not != "EACCES" {
-			t.Errorf("%s: what is granted: %s; what isn't: %s", when, granted, not)
+			t.Errorf("%s: granted: %s; not granted: %s", when, granted, not)
 		}
 	}
 	expect("at first")
@@ -587,10 +587,10 @@ func TestDeath(t *testing.T) {
 	v := c.CheckNet(&netname.Target{Protocol: "tcp", Addr: netip.MustParseAddr("127.2.0.1"), Port: 8001})
 	for i, e := range g.events {
 		if e.Layer != int(v.Layer) || e.Rule != int(v.Rule) {
-			t.Errorf("layer %d, rule %d; the policy says %+v", e.Layer, e.Rule, v)
+			t.Errorf("layer %d, rule %d; the policy's is %+v", e.Layer, e.Rule, v)
 		}
 		if e.Sequence != uint64(i+1) || e.Session != 42 || e.PID == 0 || e.TID == 0 || e.UID != 0 || e.Comm != "exe" || time.Since(e.Time) > time.Minute || e.Protocol != unix.IPPROTO_TCP {
-			t.Errorf("an event says %+v", e)
+			t.Errorf("the event is %+v", e)
 		}
 	}
 	expect("without anybody")
@@ -600,7 +600,7 @@ func TestDeath(t *testing.T) {
 	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		p, err := ebpf.NewProgramFromID(id)
 		if errors.Is(err, os.ErrNotExist) {
-			if err := os.Mkdir(g.dir, 0o755); err != nil { // for who removes it
+			if err := os.Mkdir(g.dir, 0o755); err != nil { // for the cleanup that removes it
 				t.Fatal(err)
 			}
 			return
@@ -610,27 +610,27 @@ func TestDeath(t *testing.T) {
 	t.Error("the cgroup is gone, and its programs aren't")
 }
 
-// Every refusal is told or counted, however many there are.
+// Every denial is reported or counted, however many there are.
 func TestFlood(t *testing.T) {
 	needRoot(t)
 	g := begin(t)
 	const n, rate = 20000, 2000 // in one second
 	began := time.Now()
-	if got := run(t, g, "flood", "127.2.0.1:8001", fmt.Sprint(n)); got != "refused" {
+	if got := run(t, g, "flood", "127.2.0.1:8001", fmt.Sprint(n)); got != "denied" {
 		t.Fatal(got)
 	}
 	counts, err := g.End()
 	must(t, err)
-	told, took := uint64(len(g.lines())), time.Since(began)
-	if counts.Denied != n || told+counts.Suppressed+counts.Lost != n || told == 0 || float64(told) > rate*(took.Seconds()+2) {
-		t.Errorf("%d refusals in %v, %d told, %+v", n, took, told, counts)
+	reported, took := uint64(len(g.lines())), time.Since(began)
+	if counts.Denied != n || reported+counts.Suppressed+counts.Lost != n || reported == 0 || float64(reported) > rate*(took.Seconds()+2) {
+		t.Errorf("%d denials in %v, %d reported, %+v", n, took, reported, counts)
 	}
-	if counts.Sequence != told+counts.Lost {
-		t.Errorf("%d told and %d lost, but the sequence ends with %d", told, counts.Lost, counts.Sequence)
+	if counts.Sequence != reported+counts.Lost {
+		t.Errorf("%d reported and %d lost, but the sequence ends with %d", reported, counts.Lost, counts.Sequence)
 	}
 }
 
-// By which device an address is reached the session doesn't choose; what is led to egress isn't led out of the machine by one.
+// A session doesn't choose the device by which an address is reached, and can't send redirected packets out of the machine by one.
 func TestDevice(t *testing.T) {
 	needRoot(t)
 	device, err := tunnel()
@@ -671,7 +671,7 @@ func TestDevice(t *testing.T) {
 	attempt{try: "option|1|25|tgtest0", free: "set"}.check(t, open)
 }
 
-// tunnel is a device beside the loopback one.
+// tunnel makes a second device besides the loopback one.
 func tunnel() (*os.File, error) {
 	d := &netlink.Tuntap{
 		LinkAttrs: netlink.LinkAttrs{Name: "tgtest0"}, Mode: netlink.TUNTAP_MODE_TUN, Flags: netlink.TUNTAP_NO_PI, NonPersist: true, Queues: 1,
@@ -700,19 +700,19 @@ func TestMPTCP(t *testing.T) {
 	}
 }
 
-// A session that can't be held whole isn't held at all.
+// Begin attaches all programs or none.
 func TestBeginFails(t *testing.T) {
 	needRoot(t)
 	g, other := prepare(t, compile(t, policy.Deny)), prepare(t, compile(t, policy.Deny))
 	defer other.Close()
 	group := int(g.group.Fd())
-	// Somebody else has the cgroup's last hook to himself.
+	// Another program is attached exclusively to the cgroup's last hook.
 	last := link.RawAttachProgramOptions{Target: group, Program: other.programs[netProgNetSendmsg6], Attach: ebpf.AttachCGroupUDP6Sendmsg}
 	must(t, link.RawAttachProgram(last))
 	img, err := NewImage(g.policy, 1)
 	must(t, err)
 	if err := g.Begin(1, group, img, Egress{}); !errors.Is(err, unix.EPERM) {
-		t.Errorf("to begin where somebody else is alone: %v", err)
+		t.Errorf("begin with an exclusive program: %v", err)
 	}
 	g.Close()
 	server(t, "127.2.0.1:8001")

@@ -61,8 +61,8 @@ func pings() error { return os.WriteFile("/proc/sys/net/ipv4/ping_group_range", 
 // fastOpen has connections in this namespace begin with data: at both ends, and without a cookie (tcp_fastopen).
 func fastOpen() error { return os.WriteFile("/proc/sys/net/ipv4/tcp_fastopen", []byte("1543"), 0) }
 
-// guarded is a session, with the test as its egress.
-type guarded struct {
+// testSession is a session, with the test as its egress.
+type testSession struct {
 	*Session
 	t      testing.TB
 	dir    string // of its cgroup
@@ -78,12 +78,12 @@ type guarded struct {
 var groups atomic.Int32
 
 // begin makes a session with its egress.
-func begin(t testing.TB, rules ...policy.NetRule) *guarded {
+func begin(t testing.TB, rules ...policy.NetRule) *testSession {
 	t.Helper()
 	return beginWith(t, compile(t, policy.Deny, rules...))
 }
 
-func beginWith(t testing.TB, c *policy.Compiled) *guarded {
+func beginWith(t testing.TB, c *policy.Compiled) *testSession {
 	t.Helper()
 	g := prepare(t, c)
 	g.kernel = NewKernel(g.Descriptors())
@@ -93,7 +93,7 @@ func beginWith(t testing.TB, c *policy.Compiled) *guarded {
 }
 
 // serve has the session's egress wait.
-func (g *guarded) serve() {
+func (g *testSession) serve() {
 	g.t.Helper()
 	g.egress = Egress{TCP4: g.serveTCP("127.0.0.1:0"), TCP6: g.serveTCP("[::1]:0"), UDP4: serveUDP(g.t, "127.0.0.1:0"), UDP6: serveUDP(g.t, "[::1]:0")}
 	g.egress.Sockets = socketsAt(g.egress)
@@ -123,14 +123,14 @@ func socketsAt(e Egress) (fds []int) {
 }
 
 // prepare makes a session that isn't begun.
-func prepare(t testing.TB, c *policy.Compiled) *guarded {
+func prepare(t testing.TB, c *policy.Compiled) *testSession {
 	t.Helper()
 	facts := cgroup.Probe()
 	if facts.Mount == "" {
 		t.Skip("needs cgroup v2: ", facts.Why)
 	}
 	groups.Add(1)
-	g := &guarded{t: t, policy: c}
+	g := &testSession{t: t, policy: c}
 	var err error
 	if g.dir, err = os.MkdirTemp(filepath.Join(facts.Mount, facts.Base), "toolguard-test-"); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func prepare(t testing.TB, c *policy.Compiled) *guarded {
 	return g
 }
 
-// removeGroup removes a cgroup in which nobody is any more: who has ended counts for a while.
+// removeGroup removes a cgroup whose processes have ended: they count for a while.
 func removeGroup(dir string) error {
 	err := os.Remove(dir)
 	for end := time.Now().Add(patient); errors.Is(err, unix.EBUSY) && time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -159,7 +159,7 @@ func removeGroup(dir string) error {
 	return err
 }
 
-func (g *guarded) start() {
+func (g *testSession) start() {
 	g.t.Helper()
 	img, err := NewImage(g.policy, 1)
 	must(g.t, err)
@@ -181,7 +181,7 @@ func (g *guarded) start() {
 }
 
 // serveTCP is egress: it answers with where a connection was going.
-func (g *guarded) serveTCP(at string) uint16 {
+func (g *testSession) serveTCP(at string) uint16 {
 	return listenTCP(g.t, at, func(c *net.TCPConn) string {
 		to, _, err := g.kernel.Original(addrOf(c.RemoteAddr()), addrOf(c.LocalAddr()))
 		if err != nil {
@@ -199,7 +199,7 @@ func listenTCP(t testing.TB, at string, answer func(*net.TCPConn) string) uint16
 	go nettest.Accept(l, func(c net.Conn) {
 		fmt.Fprintln(c, answer(c.(*net.TCPConn)))
 		_ = c.(*net.TCPConn).CloseWrite()
-		_, _ = io.Copy(io.Discard, c) // or what was sent and not read ends the connection before its answer is heard
+		_, _ = io.Copy(io.Discard, c) // unread data would reset the connection before the answer arrives
 	})
 	return port
 }
@@ -224,7 +224,7 @@ func server(t testing.TB, at string) {
 
 func serveUDP(t testing.TB, at string) uint16 {
 	t.Helper()
-	return answerUDP(t, at, func(_ net.PacketConn, _ net.Addr, said []byte) string { return "heard " + string(said) })
+	return answerUDP(t, at, func(_ net.PacketConn, _ net.Addr, said []byte) string { return "received " + string(said) })
 }
 
 func answerUDP(t testing.TB, at string, answer func(c net.PacketConn, from net.Addr, said []byte) string) uint16 {
@@ -246,12 +246,12 @@ func answerUDP(t testing.TB, at string, answer func(c net.PacketConn, from net.A
 }
 
 // run has a child do something: inside a session, or outside of any for nil.
-func run(t testing.TB, g *guarded, order ...string) string {
+func run(t testing.TB, g *testSession, order ...string) string {
 	t.Helper()
 	return runAs(t, g, 0, nil, order...)
 }
 
-func runAs(t testing.TB, g *guarded, uid int, files []*os.File, order ...string) string {
+func runAs(t testing.TB, g *testSession, uid int, files []*os.File, order ...string) string {
 	t.Helper()
 	cmd := childtest.Command(t, uid, order)
 	cmd.ExtraFiles = files
@@ -267,13 +267,13 @@ func runAs(t testing.TB, g *guarded, uid int, files []*os.File, order ...string)
 	}
 	var answer string
 	if err := json.Unmarshal(out, &answer); err != nil {
-		t.Fatalf("%v: child said %q: %v", order, out, err)
+		t.Fatalf("%v: child answered %q: %v", order, out, err)
 	}
 	return answer
 }
 
 // line is an event as the tests compare it.
-func (g *guarded) line(e Event) string {
+func (g *testSession) line(e Event) string {
 	at := ""
 	if e.At.Port() != 0 || !e.At.Addr().IsUnspecified() {
 		at = " " + e.At.String()
@@ -285,7 +285,7 @@ func (g *guarded) line(e Event) string {
 	return fmt.Sprintf("%s %s%s: %s", e.Op, e.Why, at, by)
 }
 
-func (g *guarded) lines() (all []string) {
+func (g *testSession) lines() (all []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, e := range g.events {
@@ -294,8 +294,8 @@ func (g *guarded) lines() (all []string) {
 	return all
 }
 
-// told waits for an event.
-func (g *guarded) told(line string) {
+// reported waits for an event.
+func (g *testSession) reported(line string) {
 	g.t.Helper()
 	var all []string
 	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -306,13 +306,13 @@ func (g *guarded) told(line string) {
 	g.t.Errorf("no event %q among %q", line, all)
 }
 
-// denied is how often something was refused until now.
-func (g *guarded) denied() uint64 {
+// denied is the number of denials until now.
+func (g *testSession) denied() uint64 {
 	g.t.Helper()
 	return g.Counts().Denied
 }
 
-func (g *guarded) clear() {
+func (g *testSession) clear() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.events = nil

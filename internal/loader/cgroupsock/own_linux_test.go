@@ -40,7 +40,7 @@ func TestOwnServersReload(t *testing.T) {
 	}
 }
 
-// The session doesn't come in between others and their clients, though they share their port with whoever is the same user.
+// A session can't listen at the port of a process outside, though SO_REUSEPORT lets processes of the same user share it.
 func TestOwnServersReuse(t *testing.T) {
 	needRoot(t)
 	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {

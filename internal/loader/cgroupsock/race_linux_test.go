@@ -32,11 +32,11 @@ func TestRace(t *testing.T) {
 	before := g.denied()
 	sent, tried := race(t, g, races, order...)
 	if n := g.denied() - before; sent != 0 || n != uint64(tried) {
-		t.Errorf("inside: %d sent of %d, %d refused", sent, tried, n)
+		t.Errorf("inside: %d sent of %d, %d denied", sent, tried, n)
 	}
 }
 
-func race(t *testing.T, g *guarded, long time.Duration, places ...string) (sent, tried int) {
+func race(t *testing.T, g *testSession, long time.Duration, places ...string) (sent, tried int) {
 	t.Helper()
 	said := run(t, g, append([]string{"race", long.String()}, places...)...)
 	if _, err := fmt.Sscanf(said, "%d of %d", &sent, &tried); err != nil {
@@ -54,7 +54,7 @@ func alone(processor int) {
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
 }
 
-// tryRace says how many datagrams went to the place that a socket is connected to, the first one, while another thread sends to the others.
+// tryRace returns how many datagrams went to the place that a socket is connected to, the first one, while another thread sends to the others.
 func tryRace(args []string) string {
 	fd, to := socket(args[1], unix.SOCK_DGRAM, 0)
 	ok(unix.Connect(fd, to))
@@ -64,7 +64,7 @@ func tryRace(args []string) string {
 		defer close(ended)
 		alone(0)
 		for {
-			for _, a := range args[2:] { // which aren't routed, so that there's nothing to be heard of
+			for _, a := range args[2:] { // which aren't routed, so that no answer comes
 				_, to := at(a)
 				if err := unix.Sendto(fd, []byte("hello"), 0, to); err != unix.ENETUNREACH {
 					panic(err)

@@ -18,10 +18,10 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// What a child can be ordered to try. Each says what came of it: what was heard from whom, or by failing the name of an error.
+// The attempts of a child. Each returns its result: what it received from which peer; on failure, the name of the error.
 var tries = map[string]func(args []string) string{
-	"tcp":             func(args []string) string { return hearFrom(socket(args[0], unix.SOCK_STREAM, 0)) },
-	"mptcp":           func(args []string) string { return hearFrom(socket(args[0], unix.SOCK_STREAM, unix.IPPROTO_MPTCP)) },
+	"tcp":             func(args []string) string { return receiveFrom(socket(args[0], unix.SOCK_STREAM, 0)) },
+	"mptcp":           func(args []string) string { return receiveFrom(socket(args[0], unix.SOCK_STREAM, unix.IPPROTO_MPTCP)) },
 	"send":            trySend,
 	"ping":            tryPing,
 	"udp":             tryUDP,
@@ -91,7 +91,7 @@ func try(order []string) (said string, err error) {
 	}
 	f := tries[order[0]]
 	if f == nil {
-		return "", fmt.Errorf("nobody knows how to %q", order[0])
+		return "", fmt.Errorf("unknown attempt %q", order[0])
 	}
 	return f(order[1:]), nil
 }
@@ -116,14 +116,14 @@ func got[T any](result T, err error) T {
 	return result
 }
 
-// sure is ok for what isn't what is tried: its failure is the test's.
+// sure fails the test on an error of the preparation.
 func sure(what string, err error) {
 	if err != nil {
 		ok(fmt.Errorf("%s: %w", what, err))
 	}
 }
 
-// onOneProcessor keeps this thread on the first processor that it may use.
+// onOneProcessor pins this thread to the first processor that it may use.
 func onOneProcessor() {
 	var may, one unix.CPUSet
 	sure("find the processors", unix.SchedGetaffinity(0, &may))
@@ -184,21 +184,21 @@ func patience(fd int) {
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &tv)
 }
 
-// hearFrom connects, and says what was heard.
-func hearFrom(fd int, to unix.Sockaddr) string {
+// receiveFrom connects, and returns what it received.
+func receiveFrom(fd int, to unix.Sockaddr) string {
 	ok(unix.Connect(fd, to))
-	return hearTCP(fd)
+	return receiveTCP(fd)
 }
 
-// hearTCP says what was heard on a connection, and what its other end is called.
-func hearTCP(fd int) string {
+// receiveTCP returns what it received on a connection, and the peer's address.
+func receiveTCP(fd int) string {
 	peer := got(unix.Getpeername(fd))
 	var b [256]byte
 	n := got(unix.Read(fd, b[:]))
 	return trimmed(b[:n]) + ", peer " + text(peer)
 }
 
-func hearUDP(fd int) string {
+func receiveUDP(fd int) string {
 	var b [256]byte
 	n, from, err := unix.Recvfrom(fd, b[:], 0)
 	ok(err)
@@ -212,7 +212,7 @@ func trySend(args []string) string {
 	for _, a := range args {
 		_, sa := at(a)
 		ok(unix.Sendto(fd, []byte("hello"), 0, sa))
-		all = append(all, hearUDP(fd))
+		all = append(all, receiveUDP(fd))
 	}
 	return strings.Join(all, "; ")
 }
@@ -236,7 +236,7 @@ func tryUDP(args []string) string {
 	ok(unix.Connect(fd, sa))
 	peer := got(unix.Getpeername(fd))
 	got(unix.Write(fd, []byte("hello")))
-	return hearUDP(fd) + ", peer " + text(peer)
+	return receiveUDP(fd) + ", peer " + text(peer)
 }
 
 // trySendElsewhere sends from a socket that is connected to the first address to the second one.
@@ -277,14 +277,14 @@ func raw4(a string, family uint16) *unix.RawSockaddrInet4 {
 	return &unix.RawSockaddrInet4{Family: family, Port: network(to.Port()), Addr: to.Addr().As4()}
 }
 
-// trySendUnspec sends with an address of no family, which IPv4 takes for its own.
+// trySendUnspec sends with AF_UNSPEC, which IPv4 treats as AF_INET.
 func trySendUnspec(args []string) string {
 	fd := open(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	word := []byte("hello")
 	_, _, errno := unix.Syscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&word[0])), uintptr(len(word)), 0,
 		uintptr(unsafe.Pointer(raw4(args[0], unix.AF_UNSPEC))), unix.SizeofSockaddrInet4)
 	called(errno)
-	return hearUDP(fd)
+	return receiveUDP(fd)
 }
 
 // tryReconnect connects to the first address, dissolves that and connects to the second.
@@ -304,7 +304,7 @@ func tryReconnect(args []string) string {
 func tryFastOpen(args []string) string {
 	fd, sa := socket(args[0], unix.SOCK_STREAM, 0)
 	ok(unix.Sendto(fd, []byte("hello"), unix.MSG_FASTOPEN, sa))
-	return hearTCP(fd)
+	return receiveTCP(fd)
 }
 
 func tryFastOpenLater(args []string) string {
@@ -312,7 +312,7 @@ func tryFastOpenLater(args []string) string {
 	ok(unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN_CONNECT, 1))
 	ok(unix.Connect(fd, sa))
 	got(unix.Write(fd, []byte("hello")))
-	return hearTCP(fd)
+	return receiveTCP(fd)
 }
 
 // tryShort connects with too few bytes of an address.
@@ -336,7 +336,7 @@ func tryBind(args []string) string {
 	return "bound"
 }
 
-// tryListen listens where it was told to, or on any port, without saying where.
+// tryListen listens at the given address, or on any port.
 func tryListen(args []string) string {
 	listener(args)
 	return "listens"
@@ -356,13 +356,13 @@ func listener(args []string) (fd int) {
 	return fd
 }
 
-// tryWaitFor listens, tells where through descriptor 3, and waits for a connection, or for a datagram, until its input ends.
+// tryWaitFor listens, writes its address to descriptor 3, and waits for a connection, or for a datagram, until its input ends.
 func tryWaitFor(args []string) string {
 	if args[0] == "udp" {
 		fd, sa := socket(args[1], unix.SOCK_DGRAM, 0)
 		ok(unix.Bind(fd, sa))
 		awaited(fd)
-		return hearUDP(fd)
+		return receiveUDP(fd)
 	}
 	fd := listener(args[1:])
 	awaited(fd)
@@ -377,7 +377,7 @@ func awaited(fd int) {
 	ok(unix.SetNonblock(fd, true))
 }
 
-// tryReuse binds to a port that somebody has, with all that can be said for it.
+// tryReuse binds to a port in use, with every option for sharing.
 func tryReuse(args []string) string {
 	fd, sa := socket(args[1], kinds[args[0]], 0)
 	for _, option := range []int{unix.SO_REUSEADDR, unix.SO_REUSEPORT} {
@@ -390,13 +390,13 @@ func tryReuse(args []string) string {
 func tryMark(args []string) string {
 	fd, sa := socket(args[0], unix.SOCK_STREAM, 0)
 	sure("mark", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, 1))
-	return hearFrom(fd, sa)
+	return receiveFrom(fd, sa)
 }
 
 func tryDevice(args []string) string {
 	fd, sa := socket(args[1], unix.SOCK_STREAM, 0)
 	ok(unix.BindToDevice(fd, args[0]))
-	return hearFrom(fd, sa)
+	return receiveFrom(fd, sa)
 }
 
 // tryOption has a socket send by a device, by an option of a level.
@@ -424,7 +424,7 @@ func tryLongOption([]string) string {
 	return "set"
 }
 
-// trySourceRoute sends a datagram to the second address by way of the first: that's whom it reaches first.
+// trySourceRoute sends a datagram to the second address by way of the first: the first one gets it.
 func trySourceRoute(args []string) string {
 	fd, sa := socket(args[1], unix.SOCK_DGRAM, 0)
 	hop := netip.MustParseAddrPort(args[0]).Addr().As4()
@@ -453,13 +453,13 @@ func tryRaw(args []string) string {
 	return "sent"
 }
 
-// tryHandOut makes a socket and gives it away, through descriptor 3.
+// tryHandOut makes a socket and sends it through descriptor 3.
 func tryHandOut([]string) string {
 	ok(unix.Sendmsg(3, []byte("x"), unix.UnixRights(open(unix.AF_INET, unix.SOCK_STREAM, 0)), nil, 0))
 	return "handed out"
 }
 
-// tryBegin begins a session in the cgroup that is descriptor 3, says so through descriptor 4, and waits to be killed.
+// tryBegin begins a session in the cgroup that is descriptor 3, writes to descriptor 4, and waits to be killed.
 func tryBegin(args []string) string {
 	s := got(Load())
 	ok(s.Begin(42, 3, got(NewImage(got(compiled(policy.Deny, tcp(args[0], 8001))), 1)), Egress{}))
@@ -469,11 +469,11 @@ func tryBegin(args []string) string {
 	return ""
 }
 
-// tryInherited connects descriptor 3, a socket that somebody else made.
+// tryInherited connects descriptor 3, a socket that another process made.
 func tryInherited(args []string) string {
 	patience(3)
 	_, sa := at(args[0])
-	return hearFrom(3, sa)
+	return receiveFrom(3, sa)
 }
 
 // tryEgress is egress: it asks where a connection was going, twice, and permits an address. Descriptors 3 and 4 are its maps.
@@ -485,7 +485,7 @@ func tryEgress(args []string) string {
 		return err.Error()
 	}
 	if _, _, err := k.Original(client, listener); err == nil {
-		return "told twice"
+		return "reported twice"
 	}
 	if err := k.Permit(1, "tcp", netip.MustParseAddrPort(args[2]), time.Now().Add(time.Minute)); err != nil {
 		return err.Error()
@@ -493,7 +493,7 @@ func tryEgress(args []string) string {
 	return "was going to " + to.String()
 }
 
-// again says something, and whether it's to go on: there is a line on its input.
+// again writes a line, and reports whether to continue: whether its input has a line.
 func again(said string) bool {
 	fmt.Fprintln(os.NewFile(3, "report"), said)
 	n, _ := os.Stdin.Read(make([]byte, 1))
@@ -516,8 +516,8 @@ func tryHold(args []string) string {
 		}
 		said := errName(err)
 		if err == nil {
-			hearUDP(fd)
-			said = "heard"
+			receiveUDP(fd)
+			said = "received"
 		}
 		if !again(said) {
 			return said
@@ -547,21 +547,21 @@ func dissolve(fd int) {
 	called(errno)
 }
 
-// tryFlood is refused as often as it's told to.
+// tryFlood is denied the given number of times.
 func tryFlood(args []string) string {
 	fd, sa := socket(args[0], unix.SOCK_DGRAM, 0)
 	for range number(args[1]) {
 		if err := unix.Sendto(fd, []byte("hello"), 0, sa); err != unix.EACCES {
-			return fmt.Sprint("not refused: ", err)
+			return fmt.Sprint("not denied: ", err)
 		}
 	}
-	return "refused"
+	return "denied"
 }
 
 // What a turn is: what is measured, and what goes before.
 const turn, warm = 20, 5
 
-// tryConnectOften is how long it takes to connect, the median of so many times. Another child does so as well, by turns: whoever reads a
+// tryConnectOften returns the median time of a number of connects. Another child does so as well, by turns: whoever reads a
 // byte from the third descriptor has its turn, and the other one gets it by the fourth.
 func tryConnectOften(args []string) string {
 	family, sa := at(args[0])
@@ -579,7 +579,7 @@ func tryConnectOften(args []string) string {
 			}
 			ok(errors.Join(err, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}), unix.Close(fd)))
 		}
-		_, _ = unix.Write(4, make([]byte, 1)) // who has had its last turn isn't there any more
+		_, _ = unix.Write(4, make([]byte, 1)) // the other child may have ended after its last turn
 	}
 	slices.Sort(took)
 	return strconv.Itoa(int(took[len(took)/2]))
@@ -592,7 +592,7 @@ func tryURing(args []string) string {
 	if result := submit(e); result < 0 {
 		ok(unix.Errno(-result))
 	}
-	return hearTCP(fd)
+	return receiveTCP(fd)
 }
 
 // ringEntry is struct io_uring_sqe, ringParams struct io_uring_params.

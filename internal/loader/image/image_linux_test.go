@@ -37,7 +37,7 @@ func TestManyRules(t *testing.T) {
 	}
 }
 
-// A policy for which there is no room is refused, and at once: not when it has been laid out.
+// A policy that is too large is rejected at once, before it's laid out.
 func TestTooManyLines(t *testing.T) {
 	var rules []string
 	for i := range 60000 {
@@ -61,7 +61,7 @@ func TestManyLinks(t *testing.T) {
 	}
 }
 
-// A policy with more layers than the programs look at isn't followed in part, nor one with more rules than they count, or that say more of a file.
+// A policy with more layers than the programs follow is rejected, as is one with more rules than they count, or more rules about one file.
 func TestManyLayers(t *testing.T) {
 	taking := loadertest.Compile(t, "/**/"+strings.Repeat("x/", 199)+"x").Layers[1].FS // once for all layers: there's no space for each to have its own
 	for c := loadertest.Compile(t, "/srv read"); len(c.Layers) < maxLayers+2; {
@@ -98,7 +98,7 @@ func TestManyLayers(t *testing.T) {
 	}
 }
 
-// What a program may be given is laid out at its node once, for every layer that says something of it, and no more than the programs look at.
+// A program's rules about arguments are laid out at its node once, for every layer with such rules, and at most as many as the programs follow.
 func TestCommands(t *testing.T) {
 	dir := loadertest.Scene(t)
 	name := strings.Repeat("t", maxName)
@@ -167,7 +167,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// reads holds what is laid out of a program's commands to what bpf/lib/image.h says of it.
+// reads compares a program's record with bpf/lib/image.h.
 func (b *builder) reads(t *testing.T, tool, name string) {
 	t.Helper()
 	img, ok := b.finish(1)
@@ -216,7 +216,7 @@ func (b *builder) reads(t *testing.T, tool, name string) {
 	}
 }
 
-// What is hidden is granted by nothing: toolguard's own table has the last word on it, and grants nothing.
+// No rule grants the hidden folders: toolguard's own table decides about them, and grants nothing.
 func TestHiddenInImage(t *testing.T) {
 	b := newBuilder(0)
 	childtest.Must(t, b.add(loadertest.Compile(t, "/ read+update")))

@@ -13,8 +13,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Egress is told whose it is, whatever comes to it.
-func TestWhose(t *testing.T) {
+// Egress gets the client process of every connection and datagram.
+func TestClientOf(t *testing.T) {
 	needRoot(t)
 	g := prepare(t, compile(t, policy.Deny, tcp("a.test", 443)))
 	g.kernel = NewKernel(g.Descriptors())
@@ -26,7 +26,7 @@ func TestWhose(t *testing.T) {
 		_, by, err := g.kernel.Original(addrOf(c.RemoteAddr()), addrOf(c.LocalAddr()))
 		return say(by) + " " + fmt.Sprint(err)
 	}
-	var last atomic.Pointer[net.UDPAddr] // who sent a datagram
+	var last atomic.Pointer[net.UDPAddr] // the sender of a datagram
 	ofUDP := func(at string) uint16 {
 		return answerUDP(t, at, func(c net.PacketConn, from net.Addr, _ []byte) string {
 			last.Store(from.(*net.UDPAddr))
@@ -47,26 +47,26 @@ func TestWhose(t *testing.T) {
 		said := run(t, g, append([]string{"say who"}, strings.Split(order, "|")...)...)
 		who, answer, _ := strings.Cut(said, ": ")
 		if want := who + ", seen meanwhile: true"; !strings.Contains(answer, want) || !strings.Contains(who, " of 0 and ") {
-			t.Errorf("%s: egress says %q, not %s", order, answer, want)
+			t.Errorf("%s: egress answers %q, not %s", order, answer, want)
 		}
 	}
 	for _, x := range []struct{ order, at string }{
 		{"10.1.2.3:53", fmt.Sprintf("127.0.0.1:%d", g.egress.UDP4)}, {"[fd00::1]:53", fmt.Sprintf("[::1]:%d", g.egress.UDP6)},
 	} {
 		if said := run(t, g, "send", x.order); !strings.Contains(said, "<nil>") {
-			t.Errorf("of a datagram egress says %q", said)
+			t.Errorf("about a datagram egress answers %q", said)
 		}
 		if said := saidTo(t, last.Load(), x.at); !strings.Contains(said, "wasn't redirected") {
-			t.Errorf("of one that somebody outside sends from the same port egress says %q", said)
+			t.Errorf("about one from a process outside, from the same port, egress answers %q", said)
 		}
 	}
 	to := fmt.Sprintf("127.0.0.1:%d", g.egress.UDP4)
 	if said := run(t, nil, "send", to); !strings.HasPrefix(said, "0 of 0") || !strings.Contains(said, "no such file") {
-		t.Errorf("of somebody outside egress says %q", said)
+		t.Errorf("about a process outside egress answers %q", said)
 	}
 }
 
-// saidTo is what is answered to a datagram from a port.
+// saidTo returns the answer to a datagram from a port.
 func saidTo(t *testing.T, from *net.UDPAddr, to string) string {
 	t.Helper()
 	c, err := net.ListenUDP("udp", from)
@@ -82,8 +82,8 @@ func saidTo(t *testing.T, from *net.UDPAddr, to string) string {
 	return string(answer[:n])
 }
 
-// However many ports egress hears of, it remembers a bounded number, and nothing is counted twice for that.
-func TestHeard(t *testing.T) {
+// Egress remembers a bounded number of ports, and counts no datagram twice after an eviction.
+func TestReceived(t *testing.T) {
 	k := NewKernel(-1, -1)
 	port := func(n int) netTuple { return netTuple{ClientPort: uint16(n), Kind: uint32(n >> 16)} }
 	for n := range 2 * maxReceived {

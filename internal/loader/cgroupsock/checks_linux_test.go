@@ -10,7 +10,7 @@ import (
 )
 
 // scene is a session among servers.
-func scene(t *testing.T) *guarded {
+func scene(t *testing.T) *testSession {
 	t.Helper()
 	for _, at := range []string{
 		"127.1.0.1:8001", "127.1.0.9:8001", "127.2.0.1:8001", "[fd00::1]:8001", "[fd00::2]:8001", "127.0.0.1:8002", "[::1]:8002", "127.0.0.1:9000",
@@ -35,7 +35,7 @@ type attempt struct {
 	event string // that it leaves
 }
 
-func (a attempt) check(t *testing.T, g *guarded) {
+func (a attempt) check(t *testing.T, g *testSession) {
 	t.Helper()
 	order := strings.Split(a.try, "|")
 	if got := run(t, nil, expecting(a.free, order)...); got != a.free {
@@ -49,7 +49,7 @@ func (a attempt) check(t *testing.T, g *guarded) {
 }
 
 // tries has the session try words between "|", and looks at what comes of it and which event it leaves; "": none.
-func (g *guarded) tries(try, want, event string) {
+func (g *testSession) tries(try, want, event string) {
 	g.t.Helper()
 	g.clear()
 	before := g.denied()
@@ -57,13 +57,13 @@ func (g *guarded) tries(try, want, event string) {
 		g.t.Errorf("%s: %q, want %q", try, got, want)
 	}
 	if event != "" {
-		g.told(event)
+		g.reported(event)
 	} else if n := g.denied() - before; n != 0 {
 		g.t.Errorf("%s: %d refusals", try, n)
 	}
 }
 
-// served is what is heard from a server that is reached as what it is.
+// served is the answer of a server that is reached directly.
 func served(at string) string { return "server " + at + ", peer " + at }
 
 // expecting is an order whose answer isn't waited for in vain for long.
@@ -78,7 +78,7 @@ func TestConnect(t *testing.T) {
 	needRoot(t)
 	g := scene(t)
 	for _, a := range []attempt{
-		// What is granted by address goes there.
+		// Granted by address.
 		{try: "tcp|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
 		{try: "tcp|6 127.1.0.1:8001", free: "server 127.1.0.1:8001, peer [::ffff:127.1.0.1]:8001"},
 		{try: "tcp|[fd00::1]:8001", free: "server [fd00::1]:8001, peer [fd00::1]:8001"},
@@ -122,7 +122,7 @@ func TestConnect(t *testing.T) {
 }
 
 // What egress is asked about comes to egress, and looks as if it had gone where it wanted to.
-func TestLedToEgress(t *testing.T) {
+func TestRedirected(t *testing.T) {
 	needRoot(t)
 	g := scene(t)
 	led := func(to, peer string) string { return "egress for " + to + ", peer " + peer }
@@ -136,31 +136,31 @@ func TestLedToEgress(t *testing.T) {
 
 		// DNS, over TCP and UDP, whatever the server.
 		{try: "tcp|10.1.2.3:53", free: "server 10.1.2.3:53, peer 10.1.2.3:53", held: led("10.1.2.3:53", "10.1.2.3:53")},
-		{try: "udp|10.1.2.3:53", free: "heard hello, from 10.1.2.3:53, peer 10.1.2.3:53"},
-		{try: "udp|[fd00::1]:53", free: "heard hello, from [fd00::1]:53, peer [fd00::1]:53"},
-		{try: "udp|6 10.1.2.3:53", free: "heard hello, from [::ffff:10.1.2.3]:53, peer [::ffff:10.1.2.3]:53"},
-		{try: "send|10.1.2.3:53|127.3.0.1:53", free: "heard hello, from 10.1.2.3:53; heard hello, from 127.3.0.1:53"},
-		{try: "send|6 10.1.2.3:53", free: "heard hello, from [::ffff:10.1.2.3]:53"},
-		{try: "send|[fd00::1]:53", free: "heard hello, from [fd00::1]:53"},
-		{try: "send|10.1.2.3:53|127.1.0.1:8001|10.1.2.3:53", free: "heard hello, from 10.1.2.3:53; heard hello, from 127.1.0.1:8001; heard hello, from 10.1.2.3:53"},
+		{try: "udp|10.1.2.3:53", free: "received hello, from 10.1.2.3:53, peer 10.1.2.3:53"},
+		{try: "udp|[fd00::1]:53", free: "received hello, from [fd00::1]:53, peer [fd00::1]:53"},
+		{try: "udp|6 10.1.2.3:53", free: "received hello, from [::ffff:10.1.2.3]:53, peer [::ffff:10.1.2.3]:53"},
+		{try: "send|10.1.2.3:53|127.3.0.1:53", free: "received hello, from 10.1.2.3:53; received hello, from 127.3.0.1:53"},
+		{try: "send|6 10.1.2.3:53", free: "received hello, from [::ffff:10.1.2.3]:53"},
+		{try: "send|[fd00::1]:53", free: "received hello, from [fd00::1]:53"},
+		{try: "send|10.1.2.3:53|127.1.0.1:8001|10.1.2.3:53", free: "received hello, from 10.1.2.3:53; received hello, from 127.1.0.1:8001; received hello, from 10.1.2.3:53"},
 	} {
 		a.check(t, g)
 	}
 }
 
-// What looks like the servers' own answer to DNS is egress's: no server hears of it.
-func TestDNSReachesNobody(t *testing.T) {
+// Egress answers DNS in place of the servers, which receive nothing.
+func TestDNSReachesNoServer(t *testing.T) {
 	needRoot(t)
 	g := begin(t)
 	c, err := net.ListenPacket("udp", "10.1.2.3:53")
 	must(t, err)
 	defer c.Close()
 	for _, order := range [][]string{{"udp", "10.1.2.3:53"}, {"send", "10.1.2.3:53"}} {
-		if got := run(t, g, order...); !strings.HasPrefix(got, "heard hello, from 10.1.2.3:53") {
+		if got := run(t, g, order...); !strings.HasPrefix(got, "received hello, from 10.1.2.3:53") {
 			t.Errorf("%q: %q", order, got)
 		}
 	}
-	if got := run(t, nil, "briefly", "send", "10.1.2.3:53"); got != "EAGAIN" { // nobody answers
+	if got := run(t, nil, "briefly", "send", "10.1.2.3:53"); got != "EAGAIN" { // no answer
 		t.Errorf("outside: %q", got)
 	}
 	var b [64]byte
@@ -176,34 +176,34 @@ func TestDNSReachesNobody(t *testing.T) {
 func TestDatagrams(t *testing.T) {
 	needRoot(t)
 	g := scene(t)
-	heard := func(from string) string { return "heard hello, from " + from }
+	received := func(from string) string { return "received hello, from " + from }
 	for _, a := range []attempt{
-		{try: "send|127.1.0.1:8001", free: heard("127.1.0.1:8001")},
-		{try: "send|6 127.1.0.1:8001", free: heard("[::ffff:127.1.0.1]:8001")},
-		{try: "send|[fd00::1]:8001", free: heard("[fd00::1]:8001")},
-		{try: "udp|127.1.0.1:8001", free: heard("127.1.0.1:8001") + ", peer 127.1.0.1:8001"},
-		{try: "send unspec|127.1.0.1:8001", free: heard("127.1.0.1:8001")},
+		{try: "send|127.1.0.1:8001", free: received("127.1.0.1:8001")},
+		{try: "send|6 127.1.0.1:8001", free: received("[::ffff:127.1.0.1]:8001")},
+		{try: "send|[fd00::1]:8001", free: received("[fd00::1]:8001")},
+		{try: "udp|127.1.0.1:8001", free: received("127.1.0.1:8001") + ", peer 127.1.0.1:8001"},
+		{try: "send unspec|127.1.0.1:8001", free: received("127.1.0.1:8001")},
 		{try: "send elsewhere|127.1.0.1:8001|127.1.0.1:8001", free: "sent"},
 		{try: "send many|127.1.0.1:8001|127.1.0.1:8001", free: "sent 2"},
-		{"send|127.2.0.1:8001", heard("127.2.0.1:8001"), "EACCES", "send policy 127.2.0.1:8001: no rule"},
-		{"send|127.1.0.9:8001", heard("127.1.0.9:8001"), "EACCES", "send policy 127.1.0.9:8001: net.4"},
-		{"send|6 127.2.0.1:8001", heard("[::ffff:127.2.0.1]:8001"), "EACCES", "send policy 127.2.0.1:8001: no rule"},
-		{"send|[fd00::2]:8001", heard("[fd00::2]:8001"), "EACCES", "send policy [fd00::2]:8001: no rule"},
-		{"send|0.0.0.0:9000", heard("127.0.0.1:9000"), "EACCES", "send policy 127.0.0.1:9000: no rule"},
-		{"send unspec|127.2.0.1:8001", heard("127.2.0.1:8001"), "EACCES", "send policy 127.2.0.1:8001: no rule"},
-		{"udp|127.2.0.1:8001", heard("127.2.0.1:8001") + ", peer 127.2.0.1:8001", "EPERM", "packet policy 127.2.0.1:8001: no rule"},
-		{"udp|6 127.2.0.1:8001", heard("[::ffff:127.2.0.1]:8001") + ", peer [::ffff:127.2.0.1]:8001", "EACCES", "send policy 127.2.0.1:8001: no rule"},
+		{"send|127.2.0.1:8001", received("127.2.0.1:8001"), "EACCES", "send policy 127.2.0.1:8001: no rule"},
+		{"send|127.1.0.9:8001", received("127.1.0.9:8001"), "EACCES", "send policy 127.1.0.9:8001: net.4"},
+		{"send|6 127.2.0.1:8001", received("[::ffff:127.2.0.1]:8001"), "EACCES", "send policy 127.2.0.1:8001: no rule"},
+		{"send|[fd00::2]:8001", received("[fd00::2]:8001"), "EACCES", "send policy [fd00::2]:8001: no rule"},
+		{"send|0.0.0.0:9000", received("127.0.0.1:9000"), "EACCES", "send policy 127.0.0.1:9000: no rule"},
+		{"send unspec|127.2.0.1:8001", received("127.2.0.1:8001"), "EACCES", "send policy 127.2.0.1:8001: no rule"},
+		{"udp|127.2.0.1:8001", received("127.2.0.1:8001") + ", peer 127.2.0.1:8001", "EPERM", "packet policy 127.2.0.1:8001: no rule"},
+		{"udp|6 127.2.0.1:8001", received("[::ffff:127.2.0.1]:8001") + ", peer [::ffff:127.2.0.1]:8001", "EACCES", "send policy 127.2.0.1:8001: no rule"},
 		{"reconnect|udp|127.1.0.1:8001|127.2.0.1:8001", "connected", "EPERM", "packet policy 127.2.0.1:8001: no rule"},
 		{"send elsewhere|127.1.0.1:8001|127.2.0.1:8001", "sent", "EACCES", "send policy 127.2.0.1:8001: no rule"},
 		{"send elsewhere|10.1.2.3:53|127.2.0.1:8001", "sent", "EACCES", "send policy 127.2.0.1:8001: no rule"},
 		{"send many|127.1.0.1:8001|127.2.0.1:8001", "sent 2", "sent 1", "send policy 127.2.0.1:8001: no rule"},
-		{"send|10.1.2.3:443", heard("10.1.2.3:443"), "EACCES", "send policy 10.1.2.3:443: no rule"}, // QUIC isn't granted with https
+		{"send|10.1.2.3:443", received("10.1.2.3:443"), "EACCES", "send policy 10.1.2.3:443: no rule"}, // QUIC isn't granted with https
 	} {
 		a.check(t, g)
 	}
 }
 
-// Egress's ports are for what is led there.
+// Egress's ports accept redirected connections only.
 func TestEgressItself(t *testing.T) {
 	needRoot(t)
 	g, other := scene(t), begin(t)
@@ -214,8 +214,8 @@ func TestEgressItself(t *testing.T) {
 		{"tcp|6 " + tcp4, "egress knows nothing, peer [::ffff:127.0.0.1]:" + tcp4[10:], "EACCES", "connect egress " + tcp4 + ": no rule"},
 		{"tcp|" + at("0.0.0.0", g.egress.TCP4), "egress knows nothing, peer " + tcp4, "EACCES", "connect egress " + tcp4 + ": no rule"},
 		{"tcp|" + at("[::1]", g.egress.TCP6), "egress knows nothing, peer " + at("[::1]", g.egress.TCP6), "EACCES", "connect egress " + at("[::1]", g.egress.TCP6) + ": no rule"},
-		{"send|" + udp4, "heard hello, from " + udp4, "EACCES", "send egress " + udp4 + ": no rule"},
-		{"send|" + at("[::1]", g.egress.UDP6), "heard hello, from " + at("[::1]", g.egress.UDP6), "EACCES", "send egress " + at("[::1]", g.egress.UDP6) + ": no rule"},
+		{"send|" + udp4, "received hello, from " + udp4, "EACCES", "send egress " + udp4 + ": no rule"},
+		{"send|" + at("[::1]", g.egress.UDP6), "received hello, from " + at("[::1]", g.egress.UDP6), "EACCES", "send egress " + at("[::1]", g.egress.UDP6) + ": no rule"},
 		{"reuse|tcp|" + tcp4, "EADDRINUSE", "EACCES", "bind egress " + tcp4 + ": no rule"},
 		{"reuse|udp|" + udp4, "EADDRINUSE", "EACCES", "bind egress " + udp4 + ": no rule"},
 		{"reuse|tcp|" + at("127.9.0.1", g.egress.TCP4), "bound", "EACCES", "bind egress " + at("127.9.0.1", g.egress.TCP4) + ": no rule"},
@@ -226,7 +226,7 @@ func TestEgressItself(t *testing.T) {
 	attempt{"tcp|" + theirs, "egress knows nothing, peer " + theirs, "EACCES", "connect policy " + theirs + ": no rule"}.check(t, g)
 	free := beginWith(t, compile(t, policy.Allow))
 	if got := run(t, free, "tcp", theirs); !strings.HasPrefix(got, "egress knows nothing") {
-		t.Errorf("whoever may go anywhere hears from another session's egress %q", got)
+		t.Errorf("a session that may reach everything gets from another session's egress %q", got)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestSockets(t *testing.T) {
 	for _, x := range []struct {
 		name       string
 		what       string
-		free, held string // in a session that may go anywhere, and in one that may not
+		free, held string // in a session that may reach everything, and in one that may not
 	}{
 		{"TCP", "2|1|0", "made", "made"},
 		{"TCP, by name", "10|1|6", "made", "made"},
@@ -282,11 +282,11 @@ func TestSockets(t *testing.T) {
 		if x.held != "EACCES" {
 			continue
 		}
-		g.told("socket socket: no rule")
+		g.reported("socket socket: no rule")
 	}
 }
 
-// What is denied on every port can't be told anything by ICMP, which has none; what is denied on one can.
+// A host that is denied on every port is denied for ICMP, which has no ports; one that is denied on one port isn't.
 func TestPing(t *testing.T) {
 	needRoot(t)
 	denied, tcpOnly, onePort := policy.NetRule{Host: "10.1.2.0/24"}, policy.NetRule{Host: "127.1.0.9", Protocol: "tcp"}, policy.NetRule{Host: "127.1.0.1", Port: 8001}
@@ -298,7 +298,7 @@ func TestPing(t *testing.T) {
 		{try: "ping|[fd00::2]:0", free: "hello"},
 		{"ping|10.1.2.3:0", "hello", "EPERM", "packet policy 10.1.2.3:0: net.1"},
 		{"ping|10.1.2.3:8001", "hello", "EPERM", "packet policy 10.1.2.3:0: net.1"},
-		{"ping|[fd00::1]:0", "hello", "EAGAIN", "packet policy [fd00::1]:0: net.4"}, // ping_v6_sendmsg says nothing of it
+		{"ping|[fd00::1]:0", "hello", "EAGAIN", "packet policy [fd00::1]:0: net.4"}, // ping_v6_sendmsg returns no error
 	} {
 		a.check(t, g)
 	}
