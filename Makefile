@@ -21,7 +21,7 @@ build: ## bin/toolguard, and on Linux bin/toolguardd and bin/toolguard-ship
 	$(BUILD) -o bin/toolguard ./cmd/toolguard
 	[ "$$($(GO) env GOOS)" != linux ] || $(BUILD) -o bin/ ./cmd/toolguardd ./cmd/toolguard-ship
 
-test: ## set up this machine, then everything that must hold before a change is taken: make check, then siem race demo vm-core
+test: ## set up this machine, then everything that must pass before a change is merged: make check, then siem race demo vm-core
 	scripts/test all
 
 check: ## the quick tier: all checks, and all tests that this machine's own kernel can run, without set-up
@@ -43,10 +43,10 @@ lint: $(TOOLS) ## staticcheck and errorlint; the house rules are Go tests in tes
 cross: ## build and vet for every platform that toolguard is for
 	scripts/cross
 
-generated: build ## files that are made from the code are up to date
+generated: build ## check that the generated files are up to date
 	scripts/generate --check
 
-generate: build ## make them
+generate: build ## generate them
 	scripts/generate
 
 host: $(TOOLS) ## all tests and fuzz seeds on this machine's kernel
@@ -61,15 +61,15 @@ vm-test: $(TOOLS) ## all tests whose outcome depends on the kernel, in virtual m
 mutate: ## change single conditions of the packages that decide, and count how many changes their own tests notice: PACKAGES
 	$(GO) run ./scripts/mutate $(PACKAGES)
 
-bench: build ## measure what toolguard costs, beside its peers and in a virtual machine; writes docs/BENCHMARKS.md
+bench: build ## measure what toolguard costs, compared with its peers and in a virtual machine; writes docs/BENCHMARKS.md
 	scripts/setup bench vm
 	$(GO) run ./scripts/bench >docs/BENCHMARKS.md.new
 	mv docs/BENCHMARKS.md.new docs/BENCHMARKS.md
 
-package: ## bin/toolguard_VERSION_ARCH.deb, for Debian and what is made from it
+package: ## bin/toolguard_VERSION_ARCH.deb, for Debian and its derivatives
 	scripts/package
 
-demo: build ## a real program does real work under a policy, and is refused the rest
+demo: build ## a real program does real work under a policy, and is denied the rest
 	scripts/setup demo
 	scripts/demo
 

@@ -13,7 +13,7 @@ var (
 	depths = []int{3, 6, 10}
 )
 
-// decisions has the kernel's programs decide, by internal/loader's benchmark.
+// decisions runs internal/loader's benchmark of decisions.
 func decisions(out io.Writer) error {
 	const times = 5
 	text, err := output("go", "test", "-run", "^$", "-bench", "^BenchmarkMatch$/^rules=/^depth=(3|6|10)$", "-benchtime", "20x",
@@ -31,7 +31,7 @@ func decisions(out io.Writer) error {
 		}
 	}
 	if len(took) == 0 {
-		return fmt.Errorf("%w: this kernel doesn't take the programs, or who asked isn't root", errNotHere)
+		return fmt.Errorf("%w: this kernel rejects the programs, or the user isn't root", errNotHere)
 	}
 	fmt.Fprint(out, `What one decision about an open takes in this machine's kernel, in nanoseconds: the walk up to the root, and down through the policy,
 five of whose rules are patterns. The least of five times.
@@ -51,7 +51,7 @@ five of whose rules are patterns. The least of five times.
 	return opens(out)
 }
 
-// opens has internal/loader's benchmark hold a decision against what Landlock takes.
+// opens runs internal/loader's benchmark of decisions compared with Landlock.
 func opens(out io.Writer) error {
 	text, err := output("go", "test", "-v", "-run", "^$", "-bench", "^BenchmarkOpen$", "-benchtime", "300x", "./internal/loader")
 	if err != nil {
@@ -82,7 +82,7 @@ three calls go, is longer than the one to an LSM program. Landlock holds the sam
 	if strings.Contains(text, "--- SKIP") {
 		return fmt.Errorf("%w: Landlock isn't in this kernel", errNotHere)
 	}
-	return fmt.Errorf("the benchmark of opens says nothing that is understood: %s", text)
+	return fmt.Errorf("can't parse the output of the benchmark of opens: %s", text)
 }
 
 func cell(rules, depth int) string { return fmt.Sprintf("%d/%d", rules, depth) }

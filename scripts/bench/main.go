@@ -1,6 +1,6 @@
 // Command bench measures what toolguard costs: to start a command, bare, under toolguard and under its peers; to use the network
-// (scripts/bench/network); to decide, in this machine's kernel; and what runs under it, in a virtual machine (scripts/bench/guest). What is compared takes turns, in another
-// order each time, so that what else the machine does falls on all alike. It prints docs/BENCHMARKS.md.
+// (scripts/bench/network); to decide, in this machine's kernel; and what runs under it, in a virtual machine (scripts/bench/guest). Compared
+// programs run in turn, in a random order, so that other load affects all of them equally. It prints docs/BENCHMARKS.md.
 package main
 
 import (
@@ -47,5 +47,5 @@ func bench(out io.Writer, toolguard string, runs int, series string) error {
 	return nil
 }
 
-// errNotHere is why a part can't be run, beside those that can. Everything else that goes wrong ends the whole.
+// errNotHere: a part can't run on this machine, and is left out. Every other error ends the run.
 var errNotHere = errors.New("it can't be measured here")

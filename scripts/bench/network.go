@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// network has scripts/bench/network measure in namespaces of its own.
+// network runs scripts/bench/network in namespaces of its own.
 func network(out io.Writer, toolguard string) error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("%w: who asked isn't root", errNotHere)
+		return fmt.Errorf("%w: the user isn't root", errNotHere)
 	}
 	dir, err := os.MkdirTemp("", "toolguard-bench-net-")
 	if err != nil {
@@ -37,14 +37,14 @@ know of, as they must of a proxy. Under TLS tinyproxy, squid and egress by the s
 and mitmproxy read it. Versions: %s; %s; %s.
 
 %s
-`, said("tinyproxy", "-v"), said("squid", "-v"), said("mitmdump", "--version"), tables)
+`, firstLine("tinyproxy", "-v"), firstLine("squid", "-v"), firstLine("mitmdump", "--version"), tables)
 	if err := connects(out); err != nil {
 		return err
 	}
 	return floods(out)
 }
 
-// floods measures what comes of a session that is refused the network as fast as it can ask, by internal/daemon's benchmark.
+// floods runs internal/daemon's benchmark of a session that causes denials of the network as fast as it can.
 func floods(out io.Writer) error {
 	text, err := output("go", "test", "-run", "^$", "-bench", "^BenchmarkNetworkFlood$", "-benchtime", "1x", "./internal/daemon", "-flood", "30s")
 	if err != nil {
@@ -59,7 +59,7 @@ func floods(out io.Writer) error {
 		}
 	}
 	if len(is) == 0 {
-		return fmt.Errorf("the benchmark of floods says nothing that is understood: %s", text)
+		return fmt.Errorf("can't parse the output of the benchmark of floods: %s", text)
 	}
 	fmt.Fprintf(out, `
 ### Denials of the network
@@ -90,23 +90,23 @@ func connects(out io.Writer) error {
 	}
 	fmt.Fprint(out, `
 What the kernel's programs add to a TCP connection that they let through, by how many rules they hold. Two processes connect by turns, on
-one processor; one of them is held. "Added" is the median of the rounds' differences. What it takes to connect by egress is in the first table.
+one processor; one of them is in a session. "Added" is the median of the rounds' differences. What it takes to connect by egress is in the first table.
 
-| rules | bare | held | added |
+| rules | bare | in a session | added |
 |---|---|---|---|
 `)
 	rows := 0
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
 		var rules int
-		var ns, added, bare, held float64
-		_, err := fmt.Sscanf(lines.Text(), "BenchmarkConnect/rules=%d-%d %d %f ns/op %f %%added %f µs/bare %f µs/confined", &rules, new(int), new(int), &ns, &added, &bare, &held)
+		var ns, added, bare, confined float64
+		_, err := fmt.Sscanf(lines.Text(), "BenchmarkConnect/rules=%d-%d %d %f ns/op %f %%added %f µs/bare %f µs/confined", &rules, new(int), new(int), &ns, &added, &bare, &confined)
 		if err == nil {
-			fmt.Fprintf(out, "| %d | %.2f µs | %.2f µs | %.1f %% |\n", rules, bare, held, added)
+			fmt.Fprintf(out, "| %d | %.2f µs | %.2f µs | %.1f %% |\n", rules, bare, confined, added)
 			rows++
 		}
 	}
 	if rows == 0 {
-		return fmt.Errorf("the benchmark of connections says nothing that is understood: %s", text)
+		return fmt.Errorf("can't parse the output of the benchmark of connections: %s", text)
 	}
 	return nil
 }

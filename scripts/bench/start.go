@@ -147,7 +147,7 @@ func mounts(toolguard, ws, policy string) (args []string, err error) {
 			}
 			quoted, err := strconv.QuotedPrefix(text)
 			if err != nil || !strings.HasPrefix(text[len(quoted):], ", read = true") {
-				return nil, fmt.Errorf("a rule that bwrap isn't told of: %s", rule.Text)
+				return nil, fmt.Errorf("a rule without a mount of bwrap: %s", rule.Text)
 			}
 			path, _ := strconv.Unquote(quoted)
 			if path == "." || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/") {
@@ -197,7 +197,7 @@ func measure(ws string, peers []peer, as *syscall.Credential, runs int) ([][]tim
 	return times, nil
 }
 
-// start starts a command once and says how long it took. What it says goes to log: a file, not a pipe, so that nobody waits for it.
+// start starts a command once and returns the time. Its output goes to log: a file, not a pipe, so that no process waits for it.
 func start(ws string, argv []string, as *syscall.Credential, log *os.File) (time.Duration, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = ws
@@ -249,24 +249,24 @@ func name(as *syscall.Credential) string {
 	return fmt.Sprint("user ", os.Getuid())
 }
 
-// machine and versions say what ran where, as far as it can be found out.
+// machine and versions describe the machine and the programs, as far as possible.
 func machine() string {
-	return fmt.Sprintf("%s, %s × %s, %s", said("uname", "-srm"), said("nproc"),
-		said("sed", "-n", "s/^model name[^:]*: //p;T;q", "/proc/cpuinfo"), said("sh", "-c", `. /etc/os-release && echo "$PRETTY_NAME"`))
+	return fmt.Sprintf("%s, %s × %s, %s", firstLine("uname", "-srm"), firstLine("nproc"),
+		firstLine("sed", "-n", "s/^model name[^:]*: //p;T;q", "/proc/cpuinfo"), firstLine("sh", "-c", `. /etc/os-release && echo "$PRETTY_NAME"`))
 }
 
 func versions(peers []peer) []string {
-	v := []string{said(peers[1].argv[0], "version")}
+	v := []string{firstLine(peers[1].argv[0], "version")}
 	for _, program := range []string{"bwrap", "firejail"} {
-		if line := said(program, "--version"); line != "" {
+		if line := firstLine(program, "--version"); line != "" {
 			v = append(v, line)
 		}
 	}
 	return v
 }
 
-// said is the first line of what a program says; empty if there's no such program.
-func said(name string, args ...string) string {
+// firstLine is the first line of a program's output; empty if there's no such program.
+func firstLine(name string, args ...string) string {
 	out, _ := exec.Command(name, args...).Output()
 	line, _, _ := strings.Cut(string(out), "\n")
 	return strings.TrimSpace(line)

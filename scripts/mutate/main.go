@@ -6,7 +6,7 @@
 // way round, too. One test binary has all changes of a package in it, and reads which one to make (active.go.txt). Each change is
 // tried with the tests that reach it, the fastest first. What no test reaches, none notices.
 //
-// Changes are to be noticed in seconds: a test that takes more than 3 seconds of processor time is left out. It prints these tests, the
+// A test that needs more than 3 seconds of processor time is left out. It prints these tests, the
 // changes that no test noticed, and a table. It fails if a package's tests notice less than 85 %.
 package main
 

@@ -143,7 +143,7 @@ func (w *rewriter) add(pos token.Pos, old, new string) int {
 	return len(w.all)
 }
 
-// wrap puts text around a node. A node is wrapped before what is in it, and the ends are put down in that order's reverse.
+// wrap inserts text around a node. A node is wrapped before its children, and the closing texts are inserted in reverse order.
 func (w *rewriter) wrap(n ast.Node, before, after string) (end func()) {
 	from, to := w.offset(n.Pos()), w.offset(n.End())
 	e := w.edits[from]
@@ -156,7 +156,7 @@ func (w *rewriter) wrap(n ast.Node, before, after string) (end func()) {
 	}
 }
 
-// walk changes what is in a node.
+// walk mutates a node's children.
 func (w *rewriter) walk(root ast.Node) {
 	var stack []func()
 	ast.Inspect(root, func(n ast.Node) bool {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// test is a test function, with what it takes without a change.
+// test is a test function, with its time without a mutant.
 type test struct {
 	name      string
 	wall, cpu time.Duration
@@ -73,7 +73,7 @@ func newRunner(binary, folder, name string) (*runner, error) {
 
 func (r *runner) file(name string) string { return filepath.Join(filepath.Dir(r.binary), name) }
 
-// run runs tests with a mutant, or none (0), for as long as they may take. An error of type *exec.ExitError is the tests'.
+// run runs tests with a mutant, or none (0), for a limited time. An error of type *exec.ExitError is the tests'.
 func (r *runner) run(mutant int, cpu, wall time.Duration, args ...string) ([]byte, *os.ProcessState, error) {
 	seconds := int(cpu/time.Second) + 1
 	if cpu == 0 {
@@ -86,11 +86,11 @@ func (r *runner) run(mutant int, cpu, wall time.Duration, args ...string) ([]byt
 	cmd := exec.Command(r.binary, append(args, r.flags...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.folder, &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = time.Second // for what has left the group, and holds the output
+	cmd.WaitDelay = time.Second // for processes outside the group that have the output open
 	if err := cmd.Start(); err != nil {
 		return nil, nil, err
 	}
-	end := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // the group may be gone
+	end := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // the group may have ended
 	if wall != 0 {
 		defer time.AfterFunc(wall, end).Stop()
 	}
@@ -102,10 +102,10 @@ func (r *runner) run(mutant int, cpu, wall time.Duration, args ...string) ([]byt
 	return out.Bytes(), cmd.ProcessState, err
 }
 
-// slow is more processor time than a test may take.
+// slow is a test's limit of processor time.
 const slow = 3 * time.Second
 
-// measure runs each test alone without a change, and notes what it takes and which mutants it reaches.
+// measure runs each test alone without a mutant, and records its time and which mutants it reaches.
 func measure(w io.Writer, binary, folder string, all []*mutant) error {
 	r, err := newRunner(binary, folder, "measure")
 	if err != nil {
@@ -129,7 +129,7 @@ func measure(w io.Writer, binary, folder string, all []*mutant) error {
 		}
 		t := &test{name, time.Since(start), state.UserTime() + state.SystemTime()}
 		if t.cpu > slow {
-			fmt.Fprintf(w, "%s: %s is left out: it takes %.0f seconds of processor time\n", folder, name, t.cpu.Seconds())
+			fmt.Fprintf(w, "%s: %s is left out: it needs %.0f seconds of processor time\n", folder, name, t.cpu.Seconds())
 			continue
 		}
 		reached, err := os.ReadFile(r.file("reached"))
@@ -183,7 +183,7 @@ func (r *runner) notices(mutant int, tests []*test) (bool, error) {
 			wall, cpu = wall+tests[0].wall, cpu+tests[0].cpu
 			tests = tests[1:]
 		}
-		// What runs for ever takes processor time, which other programs on the machine don't take from it. What waits for ever is waited for.
+		// The limit is of processor time, which doesn't depend on other load. A test that blocks forever reaches the timeout.
 		_, _, err := r.run(mutant, 3*cpu+time.Second, 10*wall+5*time.Second, "-test.failfast", "-test.run", "^("+strings.Join(names, "|")+")$")
 		if exit := new(exec.ExitError); errors.As(err, &exit) {
 			return true, nil

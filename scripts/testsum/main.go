@@ -3,7 +3,7 @@
 //	testsum -must LIST -seconds FILE [-have NAME=FEATURE,...]... NAME=FILE...
 //
 // It prints the seconds of each phase and package, slowest first, the skipped tests by reason, and one closing count. It fails if a
-// test failed or was cut off, if none ran, or if a test of LIST, which the place's features require, was skipped or did not run.
+// test failed or was cut off, if none ran, or if a test of LIST, which the machine's features require, was skipped or did not run.
 //
 //	testsum -skipped REASON NAME=FILE
 //

@@ -1,5 +1,5 @@
-# Sourced: Debian's packages of several suites beside what this machine has installed. The archive, its keys, proxies and
-# the like are the machine's own; lists and downloads are kept apart.
+# Sourced: Debian packages of several suites, independent of the machine's installed ones. The archive, its keys and the proxies are the
+# machine's; lists and downloads are separate.
 
 suites='bookworm bookworm-updates trixie trixie-updates sid'
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -30,7 +30,7 @@ private() {
 	"$program" "$@"
 }
 
-# lists fetches the lists of packages, unless they are of today: an archive soon forgets what older lists speak of.
+# lists fetches the lists of packages, unless they are of today: an archive soon removes the packages of older lists.
 lists() {
 	local dir=$cache/apt
 	mkdir -p "$dir/lists/partial" "$dir/archives/partial"

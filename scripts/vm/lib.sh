@@ -1,4 +1,4 @@
-# Sourced by the scripts of this folder: where things are kept, and how they are made once.
+# Sourced by the scripts of this folder: the cache, and building its entries once.
 set -euo pipefail
 vm=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${XDG_CACHE_HOME:-/var/cache}/toolguard-vm
@@ -17,7 +17,7 @@ made() {
 		( # nothing may follow its end with || or &&: that would turn errexit off within
 			flock 9
 			[ ! -d "$dir" ] || exit 0
-			rm -rf "$cache"/making-* # of somebody who was killed
+			rm -rf "$cache"/making-* # of killed runs
 			tmp=$(mktemp -d "$cache/making-$name.XXXXXX")
 			trap 'rm -rf "$tmp"' EXIT
 			chmod 755 "$tmp"

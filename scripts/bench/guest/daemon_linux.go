@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// daemon is toolguardd, asked as docs/daemon.md says.
+// daemon is toolguardd, used as in docs/daemon.md.
 type daemon struct {
 	s   *scene
 	cmd *exec.Cmd
@@ -72,7 +72,7 @@ func (d *daemon) sessions() (int, error) {
 	return running, nil
 }
 
-// begin begins n sessions in which nothing happens.
+// begin begins n idle sessions.
 func (d *daemon) begin(policy string, n int) (started []*exec.Cmd, err error) {
 	for i := range n {
 		cmd := exec.Command(d.s.toolguard, "exec", "--daemon", "require", "--policy", policy, "--report", "never", "--", "sleep", "infinity")
@@ -90,7 +90,7 @@ func (d *daemon) begin(policy string, n int) (started []*exec.Cmd, err error) {
 	return started, nil
 }
 
-// stop ends what begin began.
+// stop ends the sessions of begin.
 func stop(started []*exec.Cmd) {
 	for _, cmd := range started {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -100,13 +100,13 @@ func stop(started []*exec.Cmd) {
 	}
 }
 
-// use is what toolguardd takes of the machine, in bytes, and of a processor, in percent.
+// use is toolguardd's use of memory, in bytes, and of a processor, in percent.
 type use struct {
 	resident, maps, label int
 	cpu                   float64
 }
 
-// uses looks at toolguardd after it has had nothing to do for a while.
+// uses measures toolguardd after a time of idleness.
 func (d *daemon) uses(rest time.Duration) (u use, err error) {
 	time.Sleep(rest)
 	const seconds = 10
@@ -149,7 +149,7 @@ const taskStorage = 29 // BPF_MAP_TYPE_TASK_STORAGE
 
 func (d *daemon) proc(name string) string { return fmt.Sprintf("/proc/%d/%s", d.cmd.Process.Pid, name) }
 
-// ticks is the processor time that it has had.
+// ticks is its processor time.
 func (d *daemon) ticks() (int, error) {
 	stat, err := os.ReadFile(d.proc("stat"))
 	if err != nil {
@@ -165,7 +165,7 @@ func (d *daemon) ticks() (int, error) {
 	return user + system, err
 }
 
-// field is the number after a word in what /proc tells; 0: it isn't there.
+// field is the number after a word in the text of a file in /proc; 0: it has no such word.
 func field(text []byte, word string) (n int) {
 	if _, after, ok := bytes.Cut(text, []byte(word)); ok {
 		_, _ = fmt.Sscan(string(after[:min(len(after), 40)]), &n)

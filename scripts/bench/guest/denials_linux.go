@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// denials has a guarded process be refused as fast as it can, and looks whether every refusal was told or counted.
+// denials makes a confined process cause denials as fast as it can, and checks that each one was reported or counted.
 func denials(s *scene) error {
 	const flood, opens = 500000, 20000
 	policy, err := s.policy(10)
@@ -40,26 +40,26 @@ func denials(s *scene) error {
 	if err := w.end(); err != nil {
 		return err
 	}
-	told, counted, err := heard(events, s.secret)
+	reported, counted, err := countDenials(events, s.secret)
 	if err != nil {
 		return err
 	}
 	fmt.Printf(`
 ### Denials
 
-One process opens a file that it may not, %d times, as fast as it can. A session tells at most 2,000 denials a second and counts the
-others; the events have both. What is told is told on the same processor. "Over a free one" is over opening, reading and closing a file without a
+One process opens a file that it may not, %d times, as fast as it can. A session reports at most 2,000 denials a second and counts the
+others; the events have both. Reporting runs on the same processor. "Over a free one" is over opening, reading and closing a file without a
 guard, which takes %d instructions; how long it takes in time is above, under "To decide".
 
-| tried | told | counted | missing | in 10⁹ instructions | over a free one | over one that is allowed |
+| tried | reported | counted | missing | in 10⁹ instructions | over a free one | over one that is allowed |
 |---|---|---|---|---|---|---|
 | %d | %d | %d | %d | %.0f | %.2f× | %.2f× |
-`, flood, free.Nanoseconds(), flood, told, counted, flood-told-counted, float64(time.Second)/float64(denied), ratio(denied, free), ratio(denied, open))
+`, flood, free.Nanoseconds(), flood, reported, counted, flood-reported-counted, float64(time.Second)/float64(denied), ratio(denied, free), ratio(denied, open))
 	return nil
 }
 
-// heard sums up what the events say of refusals of a file, and of those that they don't tell.
-func heard(events, target string) (told, counted int, err error) {
+// countDenials sums up the reported denials of a file in the events, and the suppressed ones that they count.
+func countDenials(events, target string) (reported, counted int, err error) {
 	file, err := os.Open(events)
 	if err != nil {
 		return 0, 0, err
@@ -77,8 +77,8 @@ func heard(events, target string) (told, counted int, err error) {
 		case e.Unmapped.Kind == "gap":
 			counted += e.Count
 		case e.Unmapped.Kind == "denial" && e.Unmapped.Target == target:
-			told += max(1, e.Count)
+			reported += max(1, e.Count)
 		}
 	}
-	return told, counted, nil
+	return reported, counted, nil
 }

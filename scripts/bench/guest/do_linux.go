@@ -19,8 +19,7 @@ type order struct {
 	path  string
 }
 
-// do does it and says how many nanoseconds all of it took. The kernel is called directly: Go's own calls would cost more than what is
-// measured.
+// do executes the order and returns the nanoseconds. It makes raw system calls: Go's own wrappers would cost more than the operation.
 func (o order) do() error {
 	debug.SetGCPercent(-1)
 	runtime.LockOSThread()
@@ -52,7 +51,7 @@ const atCwd = ^uintptr(99) // AT_FDCWD
 
 func address(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-// open opens, reads and closes a file; or is refused as wanted.
+// open opens, reads and closes a file, or expects a denial.
 func open(path *byte, want syscall.Errno) error {
 	var text [64]byte
 	fd, _, errno := syscall.RawSyscall6(syscall.SYS_OPENAT, atCwd, address(path), syscall.O_RDONLY, 0, 0, 0)

@@ -1,6 +1,6 @@
-// Command guest measures what toolguard costs those who run, in a virtual machine whose kernel has BPF among its LSMs, and prints
+// Command guest measures what toolguard costs processes, in a virtual machine whose kernel has BPF among its LSMs, and prints
 // tables for docs/BENCHMARKS.md. It needs toolguard and toolguardd in the folder of its argument, and root; with "time" it measures
-// what is to be told by the clock. With the three words of an order it's one of the processes whose work is measured.
+// in wall-clock time. With the three words of an order it's one of the measured processes.
 package main
 
 import (
@@ -20,7 +20,7 @@ func main() {
 func run(args []string) error {
 	switch len(args) {
 	case 1:
-		return measure(args[0], others, guarded, denials, starts) // in this order: at first nothing of toolguard is in the kernel
+		return measure(args[0], unconfined, confined, denials, starts) // in this order: at first nothing of toolguard is in the kernel
 	case 2:
 		if args[1] == "time" {
 			return measure(args[0], inTime)
@@ -49,14 +49,14 @@ func measure(built string, parts ...func(*scene) error) error {
 	return nil
 }
 
-// scene is what the measured processes find: a workspace with a file some folders deep, folders for rules to be about, and a
-// secret that no rule gives.
+// scene is the measured processes' file tree: a workspace with a file some folders deep, folders for rules to be about, and a
+// secret that no rule grants.
 type scene struct {
 	dir, workspace, file, secret string
 	toolguard, toolguardd, self  string
 }
 
-// As many rules as a policy has at most here, beside the built-in ones.
+// The maximum number of rules of a policy here, without the built-in ones.
 const maxRules = 10000
 
 func newScene(built string) (*scene, error) {
@@ -88,10 +88,10 @@ func newScene(built string) (*scene, error) {
 	return s, nil
 }
 
-// folder is what the i-th rule is about.
+// folder is the i-th rule's path.
 func (s *scene) folder(i int) string { return fmt.Sprintf("%s/rules/%d/%d", s.dir, i%100, i) }
 
-// policy writes a policy with so many rules, all of which Landlock can hold, too, and returns where it is.
+// policy writes a policy with that many rules, all of which Landlock can enforce, too, and returns its path.
 func (s *scene) policy(rules int) (string, error) {
 	name := fmt.Sprintf("%s/%d.toml", s.dir, rules)
 	file, err := os.Create(name)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// starts measures what it takes to start a command: through toolguardd, by toolguard itself, and by bwrap, whose mounts for the same
-// grants the file says, as they are on the machine that this one runs on.
+// starts measures starting a command: through toolguardd, by toolguard itself, and by bwrap, with the mounts for the same grants from a
+// file, which lists them as on the host.
 func starts(s *scene) error {
 	text, err := os.ReadFile("mounts")
 	if err != nil {
@@ -49,8 +49,8 @@ func starts(s *scene) error {
 		for _, i := range rand.Perm(len(rows)) {
 			cmd := exec.Command(rows[i].argv[0], rows[i].argv[1:]...)
 			began := time.Now()
-			if said, err := cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("%s: %w: %s", rows[i].name, err, said)
+			if output, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w: %s", rows[i].name, err, output)
 			}
 			if took := time.Since(began); least[i] == 0 || took < least[i] {
 				least[i] = took

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// inTime measures what nobody guards by the machine's clock, turn about on the machine as it is and beside toolguardd: how far apart
-// the turns of one kind are is what the clock can't tell.
+// inTime measures unconfined processes in wall-clock time, in turn without toolguardd and with it. The spread between turns of one kind is
+// the error of measurement.
 func inTime(s *scene) error {
 	policy, err := s.policy(10)
 	if err != nil {
@@ -32,10 +32,10 @@ func inTime(s *scene) error {
 		if err := measure(0); err != nil {
 			return err
 		}
-		if err := besideNothing(func() error { return measure(1) }); err != nil {
+		if err := withEmptyProgram(func() error { return measure(1) }); err != nil {
 			return err
 		}
-		if err := s.besideSessions(policy, func() error { return measure(2) }); err != nil {
+		if err := s.withSessions(policy, func() error { return measure(2) }); err != nil {
 			return err
 		}
 	}
@@ -59,15 +59,15 @@ measurements each time, of which these are the least, the middle and the greates
 	return nil
 }
 
-// besideSessions measures beside sessions that do nothing, and leaves the machine without toolguard.
-func (s *scene) besideSessions(policy string, measure func() error) error {
+// withSessions measures alongside idle sessions, and leaves the machine without toolguard.
+func (s *scene) withSessions(policy string, measure func() error) error {
 	d := &daemon{s: s}
 	if _, err := d.start(); err != nil {
 		return err
 	}
 	sessions, err := d.begin(policy, idle)
 	if err == nil {
-		time.Sleep(time.Second) // what they start with is done
+		time.Sleep(time.Second) // until they have started
 		err = measure()
 	}
 	stop(sessions)

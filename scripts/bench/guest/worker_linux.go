@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// worker is a shell, guarded or not, that starts a process for each order: where the kernel happens to put a process is worth some
-// percent, which so falls on all alike.
+// worker is a shell, confined or not, that starts a process for each order: a process's placement in memory changes its speed by some
+// percent, which so affects all workers equally.
 type worker struct {
 	name string
 	cmd  *exec.Cmd
@@ -20,7 +20,7 @@ type worker struct {
 	out  *bufio.Reader
 }
 
-// worker starts one behind a wall, with what toolguard is told beside; wall "" is no guard at all.
+// worker starts a worker under a backend, with toolguard's further arguments; "" is no confinement.
 func (s *scene) worker(name, wall string, args ...string) (*worker, error) {
 	argv := []string{"sh", "-c", `while read -r order; do "$0" $order; done`, s.self}
 	if wall != "" {
@@ -41,7 +41,7 @@ func (s *scene) worker(name, wall string, args ...string) (*worker, error) {
 	return w, w.cmd.Start()
 }
 
-// do has something done, and returns how long each time took.
+// do executes an order, and returns the time of each operation.
 func (w *worker) do(o order) (time.Duration, error) {
 	var ns int64
 	_, err := fmt.Fprintln(w.in, o.what, o.times, o.path)
@@ -65,11 +65,10 @@ func endAll(workers []*worker) {
 	}
 }
 
-// took is how long something took, again and again, the least first: then nothing came between.
+// took has the times of repeated operations, sorted: the least one had no interruption.
 type took []time.Duration
 
-// turns has each worker carry out each order in turn, in another sequence each time, and returns how long it took: by worker, then by
-// order.
+// turns makes each worker execute each order in turn, in a random sequence, and returns the times by worker, then by order.
 func turns(workers []*worker, orders []order, rounds int) ([][]took, error) {
 	times := make([]took, len(workers)*len(orders))
 	for range rounds {

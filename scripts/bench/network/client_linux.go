@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// connector asks a server for things, by a proxy or without one.
+// connector makes requests to a server, by a proxy or directly.
 type connector struct {
 	host, at, proxy string
 	tls             bool
 }
 
-// client does what it's told on standard input, and says how many nanoseconds each took.
+// client executes the orders on standard input, and prints the nanoseconds of each.
 func client(host, at, proxy string, under bool) error {
 	server, port, err := net.SplitHostPort(at)
 	if err != nil {
 		return err
 	}
-	found, err := net.LookupHost(server) // once: it's not names that are measured
+	found, err := net.LookupHost(server) // once, as name resolution isn't measured
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func client(host, at, proxy string, under bool) error {
 			return err
 		}
 		took, err := k.do(what, n)
-		if err != nil && proxy != "" { // somebody else's may fail once: squid does, now and then, by a connection that it has kept too long
+		if err != nil && proxy != "" { // a proxy may fail once: squid does, if a persistent connection is too old
 			fmt.Fprintf(os.Stderr, "network: %s by %s once more: %v\n", lines.Text(), proxy, err)
 			took, err = k.do(what, n)
 		}
@@ -84,7 +84,7 @@ func (k *connector) do(what string, n int) (time.Duration, error) {
 		err = c.ask(n<<20, 0)
 	case "requests":
 		for i := 0; i < n && err == nil; i++ {
-			if err = c.ask(0, 0); err != nil && k.proxy != "" { // tinyproxy keeps no connection, and doesn't say so
+			if err = c.ask(0, 0); err != nil && k.proxy != "" { // tinyproxy closes the connection without announcing it
 				c.Close()
 				if c, err = k.dial(); err == nil {
 					err = c.ask(0, 0)
@@ -99,7 +99,7 @@ func (k *connector) do(what string, n int) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// first is who is connected to.
+// first is the address to connect to.
 func (k *connector) first() string {
 	if k.proxy != "" {
 		return k.proxy
@@ -132,12 +132,12 @@ func (k *connector) dial() (*conn, error) {
 		host, base = k.at, "http://"+k.at
 	}
 	if k.tls {
-		c = tls.Client(c, &tls.Config{ServerName: k.host, InsecureSkipVerify: true}) // alike for all, whoever ends it
+		c = tls.Client(c, &tls.Config{ServerName: k.host, InsecureSkipVerify: true}) // the same for all, whichever proxy terminates TLS
 	}
 	return &conn{Conn: c, in: bufio.NewReaderSize(c, 4096), host: host, base: base, buf: make([]byte, chunk)}, nil
 }
 
-// ask sends so much, and reads an answer of so much.
+// ask sends that many bytes, and reads an answer of that many.
 func (c *conn) ask(send, get int) error {
 	method := http.MethodGet
 	if send > 0 {

@@ -1,4 +1,4 @@
-// Command network measures what the network costs under toolguard, beside doing without and beside others' proxies: throughput,
+// Command network measures what the network costs under toolguard, compared with no proxy and with other proxies: throughput,
 // requests, and beginnings of connections. It prints tables, and is to be started as root in namespaces of its own, for its network and
 // its mounts (scripts/bench). Server, client and what is between them are all on this machine's loopback device.
 package main
@@ -19,7 +19,7 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// The server, which nobody but this takes for the internet's.
+// The server, which counts as one on the internet here.
 const (
 	name    = "bench.test"
 	address = "93.184.215.1"
@@ -44,10 +44,10 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// measured is what is asked of a client, and how its time is told.
+// measured is an order to a client, and the conversion of its result.
 type measured struct {
 	title, order string
-	tell         func(each time.Duration) float64
+	convert      func(each time.Duration) float64
 	unit         string
 	tls          bool // there, too
 }
@@ -125,7 +125,7 @@ func table(out io.Writer, tls bool, all []measured, ways []*way, times [][][]tim
 		fmt.Fprintf(out, "| %s |", ways[w].name)
 		for i, m := range all {
 			if m.tls || !tls {
-				got, base := m.tell(median(times[i][w])), m.tell(median(times[i][bare]))
+				got, base := m.convert(median(times[i][w])), m.convert(median(times[i][bare]))
 				fmt.Fprintf(out, " %.*f | %.1f %% |", digits(got), got, 100*got/base)
 			}
 		}
@@ -145,7 +145,7 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// makeInternet has these namespaces, which nobody else is to be in, look as if the server were on the internet.
+// makeInternet makes the server look as if it were on the internet, in these namespaces, which no other process may share.
 func makeInternet(dir string) error {
 	ca, err := nettest.NewAuthority()
 	if err != nil {
@@ -153,10 +153,10 @@ func makeInternet(dir string) error {
 	}
 	resolv := filepath.Join(dir, "resolv.conf")
 	return errors.Join(
+		// Otherwise, after many connections, the search for a free port becomes slower and slower.
 		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), nettest.LocalAddresses(address),
-		// Else who has connected so often looks longer and longer for a port that isn't taken.
 		os.WriteFile("/proc/sys/net/ipv4/tcp_max_tw_buckets", []byte("0"), 0o644),
-		unix.Mount("none", "/dev/shm", "tmpfs", 0, ""), // squid leaves there what keeps another from starting
+		unix.Mount("none", "/dev/shm", "tmpfs", 0, ""), // squid leaves files there that prevent another one from starting
 		os.WriteFile(resolv, []byte("nameserver 127.0.0.53\n"), 0o644), unix.Mount(resolv, "/etc/resolv.conf", "", unix.MS_BIND, ""),
 		os.WriteFile(authorities(dir), ca.PEM, 0o644), serve(ca),
 	)

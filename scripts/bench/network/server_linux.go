@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// chunk is what is read and written at once.
+// chunk is the size of reads and writes.
 const chunk = 256 << 10
 
 // serve starts the name server, and the server, with and without TLS.
@@ -39,7 +39,7 @@ func serve(ca *nettest.Authority) error {
 	return nil
 }
 
-// answer sends as much as is asked for, or takes what comes.
+// answer sends as much as requested, or reads the request's body.
 func answer(w http.ResponseWriter, r *http.Request) {
 	n, _ := strconv.Atoi(r.URL.Query().Get("n"))
 	w.Header().Set("Content-Length", strconv.Itoa(n))

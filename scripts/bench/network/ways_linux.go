@@ -31,7 +31,7 @@ type way struct {
 	out *bufio.Scanner
 }
 
-// proxy is somebody else's.
+// proxy is another project's proxy.
 type proxy struct {
 	at, program string
 	args        []string
@@ -52,7 +52,7 @@ var (
 	}}
 )
 
-// waysHere are all of which there is what it takes. The first of each kind is bare.
+// waysHere are the ways whose programs are installed. The first of each kind is bare.
 func waysHere() (ways []*way) {
 	for _, w := range []*way{
 		{name: "bare"},
@@ -103,7 +103,7 @@ func begin(dir, built string) (ways []*way, err error) {
 	return ways, nil
 }
 
-// own has what is started end with this process.
+// own makes a started process end with this one.
 var own = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
 
 func (p *proxy) start(dir string) error {
@@ -168,10 +168,10 @@ func (w *way) start(dir, authorities, built string) error {
 	return w.cmd.Start()
 }
 
-// patience is far longer than anything takes.
+// patience is far longer than any operation.
 const patience = 2 * time.Minute
 
-// ask has the client do something, and says how long it took.
+// ask makes the client execute an order, and returns the time.
 func (w *way) ask(order string) (time.Duration, error) {
 	late := time.AfterFunc(patience, func() { _ = w.cmd.Process.Kill() })
 	defer late.Stop()

@@ -3,7 +3,7 @@ package sign
 
 const limit = 500 + 500 // constants stay
 
-// Sign is a number's; what its tests say of limit is little.
+// Sign is a number's sign. Its tests check limit only in part.
 func Sign(n int) int {
 	switch {
 	case n < 0:

@@ -5,18 +5,18 @@ import (
 	"os"
 )
 
-// What guarded processes do. As often as takes some milliseconds each time.
+// The orders of confined processes. Each repeats its operation for some milliseconds.
 func (s *scene) orders() []order {
 	return []order{{"open", 400, s.file}, {"stat", 800, s.file}, {"exec", 4, "/usr/bin/true"}}
 }
 
-// unrestricted is for the system call filters alone: nothing restricts files, and Landlock's backend is told that it may leave
-// the files of toolguard to themselves.
+// unrestricted is the policy for measuring the seccomp filters only: it doesn't restrict files, and permits the Landlock backend not to
+// protect toolguard's own files.
 const unrestricted = "toolguard.1,toolguard.2,toolguard.3,toolguard.4,toolguard.5,toolguard.6"
 
-// guarded compares guards: none, the system call filters that come with each, and Landlock and the programs with as many rules.
-func guarded(s *scene) error {
-	workers, err := s.guards(10, 1000, maxRules)
+// confined compares backends: none, the seccomp filters of each, and Landlock and the BPF programs with the same number of rules.
+func confined(s *scene) error {
+	workers, err := s.workers(10, 1000, maxRules)
 	defer func() { endAll(workers) }()
 	if err != nil {
 		return err
@@ -45,8 +45,8 @@ built-in ones, and the same system call filters come with both.
 	return nil
 }
 
-// guards starts a worker without a guard, another one, one behind system call filters, and one for each wall and number of rules.
-func (s *scene) guards(rules ...int) (workers []*worker, err error) {
+// workers starts two unconfined workers, one with seccomp filters only, and one for each backend and number of rules.
+func (s *scene) workers(rules ...int) (workers []*worker, err error) {
 	free := s.dir + "/free.toml"
 	if err := os.WriteFile(free, []byte("version = 1\n[access]\ndefault = \"allow\"\nprotect = false\n"), 0o644); err != nil {
 		return nil, err

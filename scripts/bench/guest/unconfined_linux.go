@@ -12,11 +12,11 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// idle is how many sessions there are that do nothing.
+// idle is the number of idle sessions.
 const idle = 100
 
-// others measures what nobody guards, and toolguardd: on a machine without toolguard, with it, and with many sessions.
-func others(s *scene) error {
+// unconfined measures unconfined processes, and toolguardd: on a machine without toolguard, with it, and with many sessions.
+func unconfined(s *scene) error {
 	workers := make([]*worker, 2)
 	defer func() { endAll(workers) }()
 	var err error
@@ -51,7 +51,7 @@ and another one where they are closed.
 	if err := t.opens("no toolguard"); err != nil {
 		return err
 	}
-	if err := besideNothing(func() error { return t.opens("a program that does nothing") }); err != nil {
+	if err := withEmptyProgram(func() error { return t.opens("a program that does nothing") }); err != nil {
 		return err
 	}
 	if err := t.daemon(s); err != nil {
@@ -61,8 +61,8 @@ and another one where they are closed.
 	return nil
 }
 
-// besideNothing measures while an LSM program that does nothing is where files are opened.
-func besideNothing(measure func() error) error {
+// withEmptyProgram measures while an empty LSM program is attached to the hook for opening files.
+func withEmptyProgram(measure func() error) error {
 	nothing, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.LSM, AttachType: ebpf.AttachLSMMac, AttachTo: "file_open", License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
@@ -78,14 +78,14 @@ func besideNothing(measure func() error) error {
 	return errors.Join(measure(), there.Close())
 }
 
-// times is what was seen of toolguardd.
+// times are measurements of toolguardd.
 type times struct {
 	opens                         func(where string) error
 	program, first, again, taking time.Duration
 	loaded, empty, full           use
 }
 
-// daemon starts toolguardd again and again, and kills it while there are sessions.
+// daemon starts toolguardd repeatedly, and kills it while sessions run.
 func (t *times) daemon(s *scene) (err error) {
 	policy, err := s.policy(10)
 	if err != nil {
@@ -133,7 +133,7 @@ func (t *times) daemon(s *scene) (err error) {
 	return nil
 }
 
-// program is what it takes to start a program that is as large.
+// program is the time to start a program of the same size.
 func (s *scene) program() (best time.Duration, err error) {
 	best = time.Hour
 	for range 20 {
