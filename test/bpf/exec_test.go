@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Programs are decided on what the kernel is about to execute or to map as code, whichever way that comes about.
+// Decisions about programs are by the file that the kernel executes or maps as code, by whichever call.
 func TestExecute(t *testing.T) {
 	guest(t)
 	dir := workspace(t, `version = 1
@@ -109,7 +109,7 @@ execute = true
 name = "*"
 read = true
 `)
-	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil { // which writes what is protected
+	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil { // which writes protected files
 		t.Fatalf("%v: %s", err, out)
 	}
 	first, err := os.ReadFile("/proc/1/comm") // init, or systemd
@@ -124,7 +124,7 @@ read = true
 		{"python", `python3 -B -c 'import subprocess, sys; sys.exit(subprocess.run(["sh", "-c", "exit 4"]).returncode)'`, 4, ""},
 		{"git", "echo x >file && git add file && git -c user.name=a -c user.email=a@b commit -qm x && git log --oneline | wc -l >n && test $(cat n) = 1", 0, ""},
 		{"a format that a module might know", `printf '\1\2\3\4' >odd && chmod +x odd && python3 -B -c 'import os; os.execv("odd", ["odd"])' 2>/dev/null`, 1, module},
-		{"programs that are killed as they begin", "for i in $(seq 50); do sleep 1000 & kill $!; done", 0, ""}, // which the kernel takes for such
+		{"programs that are killed as they begin", "for i in $(seq 50); do sleep 1000 & kill $!; done", 0, ""}, // which the kernel treats as an unknown format
 		{"a process's own entries", "sleep 1000 & read line </proc/$!/status; kill $!", 0, ""},
 		{"another's", "read line </proc/1/status", 2, "outside_workspace read /proc/1/status"},
 		{"a file outside", "echo >/root/outside", 2, "outside_workspace create /root/outside"},

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The kernel's own files are files like others: what root may do with them is what the policy says.
+// The policy decides about the kernel's own files as about all others, for root, too.
 func TestKernelFiles(t *testing.T) {
 	const open = "exec 3>>/proc/sysrq-trigger && exec 3>>/proc/sys/kernel/core_pattern && echo open"
 	for _, x := range []struct {
@@ -47,8 +47,8 @@ func TestSymlinks(t *testing.T) {
 	}
 }
 
-// What is opened with O_CREAT and is there needs no create, and none is reported, even where the kernel asks before it has looked the name
-// up, as it does where the name isn't in its cache. What isn't there needs it.
+// Opening an existing file with O_CREAT needs no create, and no denial of one is reported, even if the kernel calls the hook before it has
+// looked the name up, as it does for a name that isn't in its cache. A missing file needs it.
 func TestOpenedWithCreate(t *testing.T) {
 	guest(t)
 	dir := workspace(t, "version = 1\n[access]\ndefault = { fs = \"deny\" }\n[[access.fs]]\npath = \".\"\nread = true\nupdate = true\n")
@@ -57,7 +57,7 @@ func TestOpenedWithCreate(t *testing.T) {
 		{"descriptors by their names", "echo x >/dev/stderr && echo x >>/dev/stderr && echo x >/proc/self/fd/1 && echo x >/dev/fd/2", 0, ""},
 		{"a file", "echo x >>there && echo x >there", 0, ""},
 		{"none", "echo x >absent", 2, "rule_denies create WS/absent fs.1 4:1"},
-		{"none beside one", "echo x >there; echo x >>absent", 2, "rule_denies create WS/absent fs.1 4:1"},
+		{"none besides one", "echo x >there; echo x >>absent", 2, "rule_denies create WS/absent fs.1 4:1"},
 	} {
 		must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0))
 		x.run(t, dir)
@@ -106,7 +106,7 @@ secret = true
 	row{"another name", "mv .env x; test ! -s x", 0, "no_gain rename WS/.env " + rule("/**/.env") + "; protected read WS/.env " + rule("/**/.env")}.run(t, dir)
 }
 
-// What a submodule's repository has not, and would obey, isn't made: its hooks, and what leads to other settings.
+// Missing files that a submodule's repository would obey can't be created: its hooks, and files that lead to other settings.
 func TestSubmoduleHooks(t *testing.T) {
 	dir := workspace(t, "version = 1\nextends = [\"preset:git\"]\n")
 	repository := filepath.Join(filepath.Dir(dir), "main/.git/modules/sub")

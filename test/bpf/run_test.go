@@ -25,10 +25,10 @@ type row struct {
 	event         string // "reason capability target rule line"; "" for none
 }
 
-// refusal is what an event says of one.
-type refusal struct{ Reason, Capability, Target, Rule, Place string }
+// denial has the fields of a denial's event.
+type denial struct{ Reason, Capability, Target, Rule, Place string }
 
-func (r refusal) text(dir string) string {
+func (r denial) text(dir string) string {
 	_, line, _ := strings.Cut(filepath.Base(r.Place), ":")
 	words := []string{r.Reason, r.Capability, strings.ReplaceAll(r.Target, dir, "WS"), r.Rule, line}
 	return strings.TrimSpace(strings.Join(words, " "))
@@ -43,7 +43,7 @@ func guest(t *testing.T) string {
 	return filepath.Join(os.Getenv("TOOLGUARD_BUILT"), "toolguard")
 }
 
-// workspace makes a folder with a policy beside it.
+// workspace makes a folder, and a policy outside it.
 func workspace(t *testing.T, policy string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "ws")
@@ -66,19 +66,19 @@ func (r row) run(t *testing.T, dir string) {
 	if got := cmd.ProcessState.ExitCode(); got != r.status {
 		t.Errorf("%s: exit status %d, want %d\n%s", r.what, got, r.status, out)
 	}
-	var told []string
+	var reported []string
 	text, err := os.ReadFile(dir + ".events")
 	must(t, err)
 	for line := range bytes.Lines(text) {
-		var e struct{ Unmapped refusal }
+		var e struct{ Unmapped denial }
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
 		if e.Unmapped.Reason != "" {
-			told = append(told, e.Unmapped.text(dir))
+			reported = append(reported, e.Unmapped.text(dir))
 		}
 	}
-	if got := strings.Join(told, "; "); got != r.event {
-		t.Errorf("%s: told %q, want %q", r.what, got, r.event)
+	if got := strings.Join(reported, "; "); got != r.event {
+		t.Errorf("%s: reported %q, want %q", r.what, got, r.event)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// TestStory runs what README.md shows of a session with toolguardd, and it must say what the page shows.
+// TestStory runs README.md's example session with toolguardd, and compares the output.
 func TestStory(t *testing.T) {
 	toolguard := guest(t)
-	const home, docker = "/home/ann", "/run/docker.sock" // they're in what is shown
+	const home, docker = "/home/ann", "/run/docker.sock" // they're in the output
 	project := filepath.Join(home, "project")
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
 	must := func(errs ...error) {
@@ -47,13 +47,13 @@ func TestStory(t *testing.T) {
 		return string(out)
 	}
 	if got := in(append([]string{toolguard}, words[1:]...)...); words[0] != "toolguard" || got != want {
-		t.Errorf("%s says\n%s\nand README.md shows\n%s", line, got, want)
+		t.Errorf("%s prints\n%s\nand README.md shows\n%s", line, got, want)
 	}
 	if _, err := os.Stat(project + "/.git/hooks/pre-commit"); !os.IsNotExist(err) {
 		t.Errorf("the hook is there: %v", err)
 	}
 	if got := in(toolguard, "policy", "lint", "--here", "../agent.toml"); strings.Contains(got, "not-enforced") || !strings.Contains(got, "here, with bpf: a command would start\n") {
-		t.Errorf("lint --here says\n%s", got)
+		t.Errorf("lint --here prints\n%s", got)
 	}
 	control := in("python3", "agent.py")
 	for _, step := range []string{"task: done", "steal_key: done", "plant_hook: done", "use_docker: done"} { // there is no network

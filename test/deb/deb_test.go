@@ -24,7 +24,7 @@ import (
 // machine is the virtual machine with its packages.
 type machine struct{ *testing.T }
 
-// sh runs a command of root's, which succeeds.
+// sh runs a command as root, which must succeed.
 func (m *machine) sh(command string) string {
 	m.Helper()
 	out, err := exec.Command("bash", "-c", command).CombinedOutput()
@@ -34,7 +34,7 @@ func (m *machine) sh(command string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// fails runs a command that doesn't succeed, and returns what it said.
+// fails runs a command that must fail, and returns its output.
 func (m *machine) fails(command string) string {
 	m.Helper()
 	out, err := exec.Command("bash", "-c", command).CombinedOutput()
@@ -48,12 +48,12 @@ func (m *machine) eventually(what string, is func() bool) {
 	m.Helper()
 	for end := time.Now().Add(5 * time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			m.Fatalf("it never comes to be that %s\n%s", what, m.sh("journalctl -q -o cat -u toolguardd | tail -50; systemctl status --no-pager toolguardd; tail /tmp/session.log"))
+			m.Fatalf("never happened: %s\n%s", what, m.sh("journalctl -q -o cat -u toolguardd | tail -50; systemctl status --no-pager toolguardd; tail /tmp/session.log"))
 		}
 	}
 }
 
-// as runs a shell command as the user dev, who is in the group toolguard from its making on.
+// as runs a shell command as the user dev, a member of the group toolguard.
 func (m *machine) as(command string) *exec.Cmd {
 	cmd := exec.Command("sudo", "-u", "dev", "-i", "bash", "-c", command)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -76,12 +76,12 @@ func deb(t *testing.T, version string) string {
 // installed is the version of the package that's installed.
 func (m *machine) installed() string { return m.sh("dpkg-query -W -f '${Version}' toolguard") }
 
-// session is a command of dev's that says again and again in a file whether it may read what is denied.
+// session is a command of dev's that repeatedly writes to a file whether it can read a denied file.
 type session struct {
 	*machine
 	*exec.Cmd
-	says string
-	id   string
+	answers string
+	id      string
 }
 
 const policy = "version = 1\nextends = [\"preset:readonly\"]\n[[access.fs]]\npath = \".\"\nread = true\nwrite = true\n"
@@ -93,35 +93,35 @@ func (m *machine) session() *session {
 	if err := os.WriteFile("/home/dev/conf/policy.toml", []byte(policy), 0o644); err != nil {
 		m.Fatal(err)
 	}
-	s := &session{machine: m, says: dir + "/can"}
+	s := &session{machine: m, answers: dir + "/can"}
 	s.Cmd = m.as("cd work && exec toolguard exec --daemon require --policy ../conf/policy.toml --report never -- bash -c " +
 		"'while :; do if read x 2>/dev/null </home/dev/secret; then echo yes >can; else echo no >can; fi; sleep 0.1; done'")
-	said, err := os.Create("/tmp/session.log")
+	output, err := os.Create("/tmp/session.log")
 	if err != nil {
 		m.Fatal(err)
 	}
-	defer said.Close()
-	s.Stdout, s.Stderr = said, said
+	defer output.Close()
+	s.Stdout, s.Stderr = output, output
 	if err := s.Start(); err != nil {
 		m.Fatal(err)
 	}
 	m.Cleanup(func() { _ = s.Process.Kill() })
-	s.held()
+	s.checkConfined()
 	s.id = m.only()
 	return s
 }
 
-// held makes sure that it's refused what it tries, again and again.
-func (s *session) held() {
+// checkConfined waits for five new answers, all of them denials.
+func (s *session) checkConfined() {
 	s.Helper()
 	for range 5 {
-		if err := os.Truncate(s.says, 0); err != nil && !errors.Is(err, fs.ErrNotExist) { // the file is dev's, who makes it
+		if err := os.Truncate(s.answers, 0); err != nil && !errors.Is(err, fs.ErrNotExist) { // dev makes the file
 			s.Fatal(err)
 		}
-		s.eventually("the session is held", func() bool {
-			text, _ := os.ReadFile(s.says)
+		s.eventually("the session is confined", func() bool {
+			text, _ := os.ReadFile(s.answers)
 			if strings.TrimSpace(string(text)) == "yes" {
-				s.Fatal("the session was let go")
+				s.Fatal("the session isn't confined")
 			}
 			return strings.TrimSpace(string(text)) == "no"
 		})
@@ -142,7 +142,7 @@ func (m *machine) only() string {
 	return list[0].ID
 }
 
-// denials is how many events tell of a session's denials.
+// denials returns the number of events of a session's denials.
 func (m *machine) denials(id string) int {
 	m.Helper()
 	return strings.Count(m.sh("toolguard events --since all --kind denial --session "+id), "\n")
@@ -169,7 +169,7 @@ func TestPackage(t *testing.T) {
 	m.sh("usermod -aG toolguard dev")
 	m.sh(`printf '[[sink]]\nname = "journal"\ntype = "journald"\n' >/etc/toolguard/ship.toml && systemctl enable --now toolguard-ship`)
 	s := m.session()
-	m.eventually("it's told", func() bool { return m.denials(s.id) > 0 })
+	m.eventually("the denial is reported", func() bool { return m.denials(s.id) > 0 })
 	m.metrics()
 
 	m.sh("echo '# ours' >>/etc/toolguard/toolguardd.toml")
@@ -177,10 +177,10 @@ func TestPackage(t *testing.T) {
 	s.survives(installed) // as one may have to
 	m.sh("grep -q '^# ours$' /etc/toolguard/toolguardd.toml && toolguard audit verify")
 
-	if said := m.fails("dpkg -r toolguard"); !strings.Contains(said, "toolguard stays installed") || !strings.Contains(said, "1 sessions still run") {
-		t.Error(said)
+	if output := m.fails("dpkg -r toolguard"); !strings.Contains(output, "toolguard stays installed") || !strings.Contains(output, "1 sessions still run") {
+		t.Error(output)
 	}
-	s.held()
+	s.checkConfined()
 	if id := m.only(); id != s.id {
 		t.Errorf("session %s is %s now", s.id, id)
 	}
@@ -188,7 +188,7 @@ func TestPackage(t *testing.T) {
 	m.sh("toolguard sessions kill " + s.id)
 	_ = s.Wait()
 	m.eventually("it's over", func() bool { return m.sh("toolguard sessions list --json") == "[]" })
-	m.sh("systemd-run --unit toolguard-ours sleep 1000") // which the package has no part in
+	m.sh("systemd-run --unit toolguard-ours sleep 1000") // not the package's
 	m.sh("dpkg -r toolguard")
 	m.sh("systemctl is-active toolguard-ours && systemctl stop toolguard-ours")
 	m.gone()
@@ -203,15 +203,15 @@ func TestPackage(t *testing.T) {
 	m.sh("[ ! -e /var/lib/toolguard ] && [ ! -e /etc/toolguard/toolguardd.toml ] && [ ! -e /etc/toolguard/ship.toml ] && [ ! -e /run/toolguard ]")
 }
 
-// survives puts another version in the place of the one that there is. While there's neither, the session is held, and what it's refused
-// then is told, and shipped.
+// survives replaces the installed version by another one. Between the two, the session stays confined, and its denials are reported and
+// shipped afterwards.
 func (s *session) survives(version string) {
 	s.Helper()
 	const gone, back, window = "/run/gone", "/run/back", "/run/window"
 	s.sh(`mkdir -p /etc/systemd/system/toolguardd.service.d; cat >/etc/systemd/system/toolguardd.service.d/test.conf <<'END'
 [Service]
 ExecStartPre=+bash -c 'sleep 1; date +%%s%%3N >` + gone + `; : >` + window + `; for i in 1 2 3; do \
-	: >` + s.says + `; until grep . ` + s.says + ` >>` + window + `; do sleep 0.1; done; done; date +%%s%%3N >` + back + `'
+	: >` + s.answers + `; until grep . ` + s.answers + ` >>` + window + `; do sleep 0.1; done; done; date +%%s%%3N >` + back + `'
 END
 systemctl daemon-reload`)
 	pids := func() []string {
@@ -227,7 +227,7 @@ systemctl daemon-reload`)
 	if got := strings.Fields(s.sh("cat " + window)); len(got) < 3 || slices.Contains(got, "yes") {
 		s.Errorf("while there was no toolguardd it could read: %q", got)
 	}
-	s.held()
+	s.checkConfined()
 	if id := s.only(); id != s.id {
 		s.Errorf("session %s is %s now", s.id, id)
 	}
@@ -236,7 +236,7 @@ systemctl daemon-reload`)
 		s.Fatal(err)
 	}
 	uid := ""
-	s.eventually("what it was refused meanwhile is told", func() bool {
+	s.eventually("denials in between are reported", func() bool {
 		for line := range strings.Lines(s.sh("toolguard events --since all --kind denial --format ocsf --session " + s.id)) {
 			var e struct {
 				Time     int64
@@ -253,8 +253,8 @@ systemctl daemon-reload`)
 		return uid != ""
 	})
 	s.eventually("and shipped", func() bool { return s.sh("journalctl -q -o cat TOOLGUARD_UID="+uid) != "" })
-	told := s.denials(s.id)
-	s.eventually("its denials are told by the new one", func() bool { return s.denials(s.id) > told })
+	reported := s.denials(s.id)
+	s.eventually("the new version reports denials", func() bool { return s.denials(s.id) > reported })
 }
 
 // metrics reads them as Prometheus would, before and after toolguardd was started again.
@@ -264,7 +264,7 @@ func (m *machine) metrics() {
 		"systemctl start toolguardd-metrics.socket toolguardd.socket toolguardd.service")
 	for range 2 {
 		for _, line := range []string{"toolguard_ready 1", `toolguard_sessions{state="running"} 1`, `toolguard_build_info{version="` + m.installed() + `"} 1`} {
-			m.eventually("metrics say "+line, func() bool {
+			m.eventually("metrics have "+line, func() bool {
 				r, err := http.Get("http://127.0.0.1:9477/metrics")
 				if err != nil {
 					return false

@@ -15,7 +15,7 @@ import (
 // abis is the Landlock ABI of each kernel; the newest kernel's is at least this one.
 var abis = map[string]int{"6.1": 2, "6.12": 6, "newest": 10}
 
-// TestDoctor compares what doctor says of the machine with what the kernel shows, and with what such a kernel has.
+// TestDoctor compares doctor's report with the kernel's own files, and with the known features of such a kernel.
 func TestDoctor(t *testing.T) {
 	g := inGuest(t)
 	out, err := exec.Command(g.toolguard, "doctor", "--json").Output()

@@ -82,7 +82,7 @@ func (s *session) status() int {
 	return s.ProcessState.ExitCode()
 }
 
-// met says which limits the session's events say were met.
+// met returns the limits that the session reached, according to its events.
 func (s *session) met() string {
 	s.t.Helper()
 	text, err := os.ReadFile(s.events)

@@ -60,10 +60,10 @@ print("forked", flush=True); os._exit(0)'`
 				t.Errorf("status %d, want %d", status, c.status)
 			}
 			if strings.Contains(s.stdout.String(), "ed\n") != (c.out != "") || !strings.Contains(s.stdout.String(), c.out) {
-				t.Errorf("it said %q, want %q", &s.stdout, c.out)
+				t.Errorf("it printed %q, want %q", &s.stdout, c.out)
 			}
 			if met := s.met(); met != c.met {
-				t.Errorf("the events tell of %q, want %q", met, c.met)
+				t.Errorf("the events have limits %q, want %q", met, c.met)
 			}
 			if left := groups(t); len(left) > 0 {
 				t.Errorf("left behind: %s", left)
@@ -195,7 +195,7 @@ echo max >"$1" || echo kept; cat "$1"
 echo $$ >/sys/fs/cgroup/cgroup.procs || echo stayed`)
 	s.finish()
 	if got := s.stdout.String(); got != "16\nkept\n16\nstayed\n" && (got != "" || !strings.Contains(s.stderr.String(), "/sys/fs/cgroup")) {
-		t.Errorf("it said %q", got)
+		t.Errorf("it printed %q", got)
 	}
 	control := exec.Command("bash", "-c", "mkdir /sys/fs/cgroup/control; echo 16 >/sys/fs/cgroup/control/pids.max && rmdir /sys/fs/cgroup/control")
 	if out, err := control.CombinedOutput(); err != nil {

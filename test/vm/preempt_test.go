@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tries has eight processes do, again and again, what is denied, one for each file of bpf/ that a session gets to (file.c, exec.c, tree.c,
-// task.c), and less often its like that is granted. It counts how often each could be done. A fork may be denied like what is granted, and
+// tries makes eight processes repeat denied operations, one for each file of bpf/ with such hooks (file.c, exec.c, directory.c, task.c),
+// and less often a granted one of the same kind. It counts the successes of each. A fork may be denied like what is granted, and
 // is then tried again.
 const tries = `exec python3 -c '
 import json, os, sys
-secret, outsider = sys.argv[1], int(sys.argv[2])
+secret, outside = sys.argv[1], int(sys.argv[2])
 def fork():
     while True:
         try: return os.fork()
@@ -28,7 +28,7 @@ rows = [
     ("open", 1000, lambda: os.close(os.open(secret, os.O_RDONLY)), lambda: os.close(os.open("program", os.O_RDONLY))),
     ("execute", 60, lambda: start("./program"), lambda: start("/usr/bin/true")),
     ("rename", 1000, lambda: os.rename(secret, secret), lambda: os.rename("program", "program")),
-    ("signal", 1000, lambda: os.kill(outsider, 0), lambda: os.kill(os.getpid(), 0)),
+    ("signal", 1000, lambda: os.kill(outside, 0), lambda: os.kill(os.getpid(), 0)),
 ]
 read, write = os.pipe()
 for k in range(8):
@@ -67,7 +67,7 @@ func TestPreempted(t *testing.T) {
 		s.Args = append([]string{s.Args[0], "exec", "--backend", "bpf"}, s.Args[2:]...)
 		return s
 	}
-	if s := bpf("true"); s.finish() != 0 { // afterwards the programs are there, and nobody asks what the kernel is like
+	if s := bpf("true"); s.finish() != 0 { // afterwards the programs are loaded, and toolguard doesn't check the kernel again
 		t.Fatal(s.stderr.String())
 	}
 	must(t, os.WriteFile(mode, []byte("full"), 0o644))
@@ -86,7 +86,7 @@ func TestPreempted(t *testing.T) {
 	}
 	for what, n := range done {
 		if n[1] > 0 || n[3] == 0 {
-			t.Errorf("%s: of %d denied ones %d succeeded, of %d granted ones %d", what, n[0], n[1], n[2], n[3])
+			t.Errorf("%s: of %d denied operations %d succeeded, of %d granted ones %d", what, n[0], n[1], n[2], n[3])
 		}
 	}
 }

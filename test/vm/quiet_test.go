@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What the C library asks first, nscd, is denied without an event; another service isn't (Landlock ABI 10).
+// A connection to nscd, which the C library tries first, is denied without an event; one to another service with one (Landlock ABI 10).
 func TestQuietService(t *testing.T) {
 	g := inGuest(t)
 	if abis[g.series] < 10 {
