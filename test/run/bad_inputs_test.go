@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// What a row's set-up begins with: it has a home, a workspace and a mount namespace of its own.
+// The beginning of a row's set-up, which has a home, a workspace and a mount namespace of its own.
 const (
 	etc    = "mkdir -p /etc/toolguard; mount -t tmpfs -o mode=755 none /etc/toolguard; cd /etc/toolguard; "
 	socket = "mkdir -p /run/toolguard; mount -t tmpfs -o mode=755 none /run/toolguard; cd /run/toolguard; "
@@ -24,19 +24,19 @@ const (
 // touch is the command that mustn't be started; it leaves a witness.
 const touch = " -- touch ran"
 
-// badInput is something that is wrong, and what toolguard says about it.
+// badInput is an invalid input, with toolguard's message.
 type badInput struct {
 	name    string
 	setUp   string // as root, in the workspace
 	command string // of the user's, by a shell in the workspace; $tg is toolguard
 	code    int    // 0: 125
-	says    string // at the beginning of the first line
-	who     string // whom it keeps from starting: root, user; "": both
+	says    string // the beginning of the first line
+	who     string // the users for whom toolguard fails: root, user; "": both
 	more    bool   // another message may come first, such as that this policy is taken
 }
 
 var badInputs = []badInput{
-	// Policies; cmd/toolguard/testdata/bad-input.txt has what can be wrong in one.
+	// Policies; cmd/toolguard/testdata/bad-input.txt has the mistakes within one.
 	{name: "a device", command: "$tg exec --policy /dev/zero" + touch, says: `/dev/zero: can't read policy .*: not a regular file`},
 	{name: "a file of the kernel's", command: "$tg exec --policy /proc/self/status" + touch, says: `.*: it's empty, or no file on a disk`},
 	{name: "an unreadable file", setUp: "echo version = 1 >f; chmod 0 f", command: "$tg exec --policy f" + touch, says: `f: can't read policy "f": permission denied`, who: "user"},
@@ -81,7 +81,7 @@ var badInputs = []badInput{
 	{name: "settings, a symlink", setUp: etc + "ln -s /dev/null exec.toml", command: "$tg exec" + touch, says: `root's settings for every session can't be read: .*: too many levels of symbolic links`},
 	{name: "settings, long", setUp: etc + "head -c 5000 /dev/zero >exec.toml", command: "$tg exec" + touch, says: `/etc/toolguard/exec.toml has more than 4095 bytes`},
 
-	// The folder, and what the process was started with.
+	// The folder, and the process's descriptors and environment.
 	{name: "workspace, a file", setUp: ": >f", command: "$tg exec --workspace f" + touch, says: `--workspace: the workspace ".*/f" can't be used: .* isn't a directory`},
 	{name: "workspace, empty", command: `$tg exec --workspace ""` + touch, says: `--workspace needs a value, and this one is empty`},
 	{name: "workspace, symlinks in a circle", setUp: "ln -s a b; ln -s b a", command: "$tg exec --workspace a" + touch, says: `--workspace: the workspace ".*" can't be used: too many symlinks in a row`},
@@ -122,7 +122,7 @@ var badInputs = []badInput{
 	{name: "symlinks in a circle to be executed", setUp: "ln -s a b; ln -s b a", command: "$tg exec -- ./a", code: 126, says: `\./a may not be executed: too many levels of symbolic links`},
 	{name: "no such agent", command: "$tg agent nothing", says: `there is no preset for an agent "nothing"`},
 
-	// What isn't toolguardd.
+	// Sockets that aren't toolguardd's.
 	{name: "socket, a file", setUp: socket + ": >toolguard.sock; chmod 666 toolguard.sock", command: "$tg exec --daemon require" + touch, says: `--daemon require can't be met: toolguardd isn't running`},
 	{name: "socket, nonsense", setUp: socket + `python3 "$imposter" toolguard.sock nonsense`, command: "$tg exec --daemon require" + touch, says: `--daemon require can't be met: ask toolguardd: toolguardd's answer isn't HTTP`},
 	{name: "socket, HTTP with nonsense", setUp: socket + `python3 "$imposter" toolguard.sock http`, command: "$tg exec --daemon require" + touch, says: `--daemon require can't be met: read toolguardd's answer: invalid character`},
@@ -131,7 +131,7 @@ var badInputs = []badInput{
 	{name: "socket, no sessions to list", setUp: socket + `python3 "$imposter" toolguard.sock closes`, command: "$tg sessions list", code: 2, says: `ask toolguardd: unexpected EOF`},
 }
 
-// What is wrong ends toolguard within seconds, with the exit status that is documented and one message, and nothing has been started.
+// An invalid input ends toolguard within seconds, with the documented exit status and one message, and starts nothing.
 func TestBadInputs(t *testing.T) {
 	needsNamespaces(t)
 	for _, x := range badInputs {
@@ -158,7 +158,7 @@ func TestBadInputs(t *testing.T) {
 	}
 }
 
-// check looks for one message and what belongs to it.
+// check checks the message, the exit status and that nothing was started.
 func (x *badInput) check(t *testing.T, said string) {
 	t.Helper()
 	most := 1
@@ -167,7 +167,7 @@ func (x *badInput) check(t *testing.T, said string) {
 	}
 	messages := regexp.MustCompile(`(?m)^toolguard: .*$`).FindAllString(said, -1)
 	if n := len(messages); n == 0 || n > most || !regexp.MustCompile("^toolguard: "+x.says).MatchString(messages[n-1]) {
-		t.Errorf("it says %q instead of %q", said, x.says)
+		t.Errorf("the message is %q instead of %q", said, x.says)
 	}
 	if strings.Contains(said, "goroutine ") || strings.Contains(said, "%!") {
 		t.Errorf("no message: %q", said)
@@ -179,7 +179,7 @@ func (x *badInput) check(t *testing.T, said string) {
 	}
 }
 
-// What is unusual, and keeps nothing from starting.
+// Unusual inputs that are valid.
 func TestOddStarts(t *testing.T) {
 	needsNamespaces(t)
 	for _, x := range []struct{ name, setUp, command string }{
@@ -218,7 +218,7 @@ func TestOddStarts(t *testing.T) {
 	}
 }
 
-// What the Go runtime itself needs it doesn't ask toolguard for: where it can't have it, it ends with its own words, and nothing is started.
+// Where the Go runtime itself lacks a resource, it ends with its own message, and nothing is started.
 func TestTooLittleForTheRuntime(t *testing.T) {
 	needsNamespaces(t)
 	p := newPlace(t, user{"user", 54320})

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sockets makes toolguardd's socket in a mount namespace of its own, one that nobody listens on, and root's settings of exec.
+// sockets makes toolguardd's socket in a mount namespace of its own, one without a listener, and root's settings of exec.
 const sockets = `set -e; mkdir -p /run/toolguard /etc/toolguard
 mount -t tmpfs -o mode=755 none /run/toolguard; mount -t tmpfs -o mode=755 none /etc/toolguard
 [ -z "$SOCKET" ] || python3 -c 'import os, socket; p = "/run/toolguard/toolguard.sock"; socket.socket(socket.AF_UNIX).bind(p); os.chmod(p, int(os.environ["SOCKET"], 8))'
@@ -70,7 +70,7 @@ func TestBegins(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			who := user{"nobody", 65534}
 			if x.socket == "none, user namespace" {
-				who = user{"dev", 1000} // nobody is whom root's files seem to be of there
+				who = user{"dev", 1000} // there, root's files seem to be nobody's
 			}
 			p := newPlace(t, who)
 			p.write(t, "../readonly.toml", "version = 1\nextends = [\"preset:readonly\"]\n[access]\nsecrets = false\n")
@@ -100,11 +100,11 @@ func TestBegins(t *testing.T) {
 				t.Errorf("%+v", out)
 			}
 			if strings.Count(out.stderr, "\n") != min(1, len(x.says)) {
-				t.Errorf("it says %q", out.stderr)
+				t.Errorf("the output is %q", out.stderr)
 			}
 			for _, want := range x.says {
 				if !strings.Contains(out.stderr, want) {
-					t.Errorf("it says %q, without %q", out.stderr, want)
+					t.Errorf("the output is %q, without %q", out.stderr, want)
 				}
 			}
 		})

@@ -15,11 +15,11 @@ import (
 )
 
 // A command that uses up the processes that its user or its cgroup may have is ended in time and reported, or it isn't started, and then
-// the message says which limit it was. That's so at each limit's edge, and where toolguard has come into its caller's place.
+// the message says which limit it was. That's so at each limit's edge, and where toolguard replaces its caller by exec.
 func TestCrowd(t *testing.T) {
 	for i, row := range []struct {
 		name   string
-		before func(t *testing.T, p place) string // for the shell that gives its place to toolguard
+		before func(t *testing.T, p place) string // for the shell that executes toolguard
 		user   bool
 		limit  int
 		starts bool
@@ -51,7 +51,7 @@ func TestCrowd(t *testing.T) {
 				before := fmt.Sprintf(row.before(t, p), row.limit)
 				mark := fmt.Sprintf("1000.07%02d", i)
 				flags := append([]string{"--backend", backend, "--limits", "wall_time=1s"}, policy...)
-				argv := p.guarded(flags, p.compile(t, "crowd"), mark).Args
+				argv := p.confined(flags, p.compile(t, "crowd"), mark).Args
 				out := run(t, p.command(append([]string{"bash", "-c", "set -e; " + before + ` exec "$@"`, "bash"}, argv...)...))
 				ended := out.code == 137 && strings.Contains(out.stderr, "limits.wall_time")
 				refused := out.code == 125 && strings.Contains(out.stderr, "toolguard needs")

@@ -24,7 +24,7 @@ import (
 type apart struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	said string // the file of what it says
+	said string // the file of its output
 }
 
 const beApart = `set -e; mkdir -p /run/toolguard/audit "$1/shared"; chmod 755 /run/toolguard; chmod 700 /run/toolguard/audit
@@ -95,7 +95,7 @@ func (a *apart) exec(p place, login bool, flags []string, script string) *exec.C
 	return a.command(p, login, append(append([]string{binary, "exec", "--policy", "../policy.toml"}, flags...), "--", "sh", "-c", script)...)
 }
 
-// denied is what the tests look at of an event.
+// denied has the fields of an event that the tests compare.
 type denied struct{ Kind, Target, Reason, Rule, Suggest, Mechanism string }
 
 func events(t *testing.T, file, kind string) (list []denied) {
@@ -126,7 +126,7 @@ func userPlace(t *testing.T, id uint32) (p place, outside string) {
 }
 
 // An ordinary user's session under Landlock has its denials by toolguardd, whether he has logged in or not; without it two lines say that they
-// can't be seen, and what helps. What is granted is no denial.
+// can't be seen, and what helps. A granted operation isn't a denial.
 func TestDaemonReportsDenials(t *testing.T) {
 	a := newApart(t)
 	const script = `cat ../outside
@@ -153,7 +153,7 @@ python3 -c 'import ctypes, time; ctypes.CDLL(None).unshare(0x20000); time.sleep(
 			}
 			out = run(t, a.exec(p, login, nil, "cat ../outside inside; exit 3"))
 			if out.code != 3 || out.stdout != "secretopen" || out.stderr != "" {
-				t.Errorf("what is granted: %+v", out)
+				t.Errorf("granted: %+v", out)
 			}
 		})
 	}
@@ -169,8 +169,8 @@ python3 -c 'import ctypes, time; ctypes.CDLL(None).unshare(0x20000); time.sleep(
 	}
 }
 
-// Of a denied system call of a user who has logged in it's known whose it is as long as the process is there. One that ends at once is
-// reported, or it's said that something may be missing.
+// A denied system call of a user who has logged in is attributed as long as the process exists. If it ends at once, the denial is reported,
+// or the report states that denials may be missing.
 func TestDaemonReportsCalls(t *testing.T) {
 	a := newApart(t)
 	p, _ := userPlace(t, 65534)
@@ -236,7 +236,7 @@ print(f.read().decode())`
 		must(t, s.cmd.Wait())
 		list := events(t, s.home+"/events", "denial")
 		if len(list) == 0 || !strings.Contains(s.said.String(), "5 denials") {
-			t.Errorf("it says %s", s.said)
+			t.Errorf("its output is %s", s.said)
 		}
 		for _, e := range list {
 			if e.Target != s.outside {
@@ -249,12 +249,12 @@ print(f.read().decode())`
 		<-f.read
 		must(t, f.cmd.Wait())
 		if !strings.Contains(f.said.String(), `"totals"`) || strings.Contains(f.said.String(), `"denial"`) {
-			t.Errorf("who subscribes and starts no session gets %s", f.said)
+			t.Errorf("a subscriber without a session gets %s", f.said)
 		}
 	}
 }
 
-// From within nobody subscribes, whatever the policy allows.
+// A confined process can't subscribe, whatever the policy allows.
 func TestDaemonRejectsConfined(t *testing.T) {
 	a := newApart(t)
 	p, _ := userPlace(t, 65534)
@@ -308,7 +308,7 @@ func (a *apart) flood(p place, files int) {
 	}
 }
 
-// counts are how many denials the events have and say are lost, and whether that's all of them: what other programs are denied can keep the
+// counts returns the numbers of denials in the events and of lost ones, and whether that's all of them: what other programs are denied can keep the
 // kernel from keeping them.
 func counts(t *testing.T, text string) (total, lost uint64, exact bool) {
 	t.Helper()
@@ -333,7 +333,7 @@ func counts(t *testing.T, text string) (total, lost uint64, exact bool) {
 	return total, lost, exact
 }
 
-// When toolguardd is killed the session goes on, enforced, and its report says that denials may be missing.
+// When toolguardd is killed the session goes on, enforced, and its report states that denials may be missing.
 func TestDaemonIsKilled(t *testing.T) {
 	a := newApart(t)
 	p, _ := userPlace(t, 65534)
@@ -357,11 +357,11 @@ func TestDaemonIsKilled(t *testing.T) {
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 4 || strings.Count(said.String(), "Permission denied") != 2 ||
 		!strings.Contains(said.String(), "1 denial (") || !strings.Contains(said.String(), "some denials may have gone by unseen: toolguardd ended meanwhile") {
-		t.Errorf("exit status %d, it says %s", code, &said)
+		t.Errorf("exit status %d, its output is %s", code, &said)
 	}
 }
 
-// What is left in the background when the command ends is ended, and its denials are reported until then.
+// Background processes are killed when the command ends, and their denials are reported until then.
 func TestDaemonReportsTheRest(t *testing.T) {
 	a := newApart(t)
 	p, outside := userPlace(t, 65534)

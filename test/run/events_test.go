@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// toldEvent is what is counted of an event.
-type toldEvent struct {
+// countedEvent has the fields of an event that the tests count.
+type countedEvent struct {
 	Count    uint64
 	Metadata struct{ Sequence int }
 	Unmapped struct {
@@ -30,13 +30,13 @@ type toldEvent struct {
 	}
 }
 
-// readEvents reads whole lines: what toolguard was writing when it ended may be cut off.
-func readEvents(t *testing.T, from io.Reader) (events []toldEvent) {
+// readEvents reads whole lines: the last one may be truncated if toolguard was killed.
+func readEvents(t *testing.T, from io.Reader) (events []countedEvent) {
 	t.Helper()
 	b, err := io.ReadAll(from)
 	must(t, err)
 	for line := range bytes.Lines(b) {
-		var e toldEvent
+		var e countedEvent
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatalf("%v: %q", err, line)
 		}
@@ -49,7 +49,7 @@ func readEvents(t *testing.T, from io.Reader) (events []toldEvent) {
 	return events
 }
 
-// fullPipe is a pipe that has no room, with size bytes in it.
+// fullPipe is a full pipe, with size bytes in it.
 func fullPipe(t *testing.T) (in, out *os.File, size int64) {
 	t.Helper()
 	in, out, err := os.Pipe()
@@ -68,12 +68,12 @@ func fullPipe(t *testing.T) (in, out *os.File, size int64) {
 	return in, out, size
 }
 
-// Nobody reads the events: the command isn't held up, toolguard waits a little for the reader, says how much it didn't get and
+// A reader that doesn't read the events: the command isn't delayed, toolguard waits a little, reports the number of lost events and
 // ends as the command did.
-func TestNobodyReadsEvents(t *testing.T) {
+func TestUnreadEvents(t *testing.T) {
 	eachUser(t, func(t *testing.T, p place) {
 		_, out, _ := fullPipe(t)
-		cmd := p.guarded(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", "echo ran; exit 3")
+		cmd := p.confined(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", "echo ran; exit 3")
 		cmd.ExtraFiles = []*os.File{out}
 		got := run(t, cmd)
 		if got.code != 3 || got.stdout != "ran\n" || !strings.Contains(got.stderr, "events didn't reach --events fd:3: none was read for 2s\n") {
@@ -82,7 +82,7 @@ func TestNobodyReadsEvents(t *testing.T) {
 	})
 }
 
-// A command can't get at the events through the descriptors that it has anyway; what can't be rewritten may be shared.
+// A command can't access the events through its inherited descriptors; a pipe, which can't be rewritten, may be shared.
 func TestEventsAreNotShared(t *testing.T) {
 	p := newPlace(t, users()[0])
 	log := filepath.Join(filepath.Dir(p.home), "log")
@@ -116,7 +116,7 @@ func TestEventsAreNotShared(t *testing.T) {
 	}
 }
 
-// needsDenials skips where this user can't see what the kernel denies.
+// needsDenials skips where this user can't see the kernel's denials.
 func needsDenials(t *testing.T) {
 	t.Helper()
 	out, err := exec.Command(binary, "doctor", "--verbose").Output()
@@ -126,7 +126,7 @@ func needsDenials(t *testing.T) {
 	}
 }
 
-// A flood of the same denial is counted to the last one, in few events. What the kernel didn't tell is said to be missing.
+// A flood of the same denial is counted exactly, in few events. Denials that the kernel didn't report are reported as missing.
 func TestFloodIsCounted(t *testing.T) {
 	needsDenials(t)
 	const n = uint64(30000)
@@ -134,7 +134,7 @@ func TestFloodIsCounted(t *testing.T) {
 	secret := p.secret(t)
 	events := filepath.Join(filepath.Dir(p.home), "events.jsonl")
 	began := time.Now()
-	out := run(t, p.guarded(append([]string{"--events", events}, policy...), p.compile(t, "flood"), secret, fmt.Sprint(n)))
+	out := run(t, p.confined(append([]string{"--events", events}, policy...), p.compile(t, "flood"), secret, fmt.Sprint(n)))
 	took := time.Since(began)
 	if out.code != 0 || out.stdout != fmt.Sprintln(n) {
 		t.Fatalf("%+v", out)
@@ -142,24 +142,24 @@ func TestFloodIsCounted(t *testing.T) {
 	f, err := os.Open(events)
 	must(t, err)
 	defer f.Close()
-	told, missing, exact, lines := uint64(0), uint64(0), true, 0
+	reported, missing, exact, lines := uint64(0), uint64(0), true, 0
 	for _, e := range readEvents(t, f) {
 		switch {
 		case e.Unmapped.Target == secret:
-			told += e.Count
+			reported += e.Count
 			lines++
 		case e.Unmapped.Kind == "gap":
 			missing, exact = missing+e.Count, exact && e.Unmapped.Extra.Exact == "true"
 		}
 	}
-	if exact && told+missing != n || told > n {
-		t.Errorf("%d were told of and %d are missing, of %d", told, missing, n)
+	if exact && reported+missing != n || reported > n {
+		t.Errorf("%d were reported and %d are missing, of %d", reported, missing, n)
 	}
 	if most := 3 + int(took/time.Second); lines > most {
 		t.Errorf("%d events in %v", lines, took)
 	}
-	if told > 1 && !strings.Contains(out.stderr, fmt.Sprintf(" ×%d\n", told)) {
-		t.Errorf("the report doesn't say %d: %q", told, out.stderr)
+	if reported > 1 && !strings.Contains(out.stderr, fmt.Sprintf(" ×%d\n", reported)) {
+		t.Errorf("the report doesn't have %d: %q", reported, out.stderr)
 	}
 }
 
@@ -171,38 +171,38 @@ func (p place) secret(t *testing.T) string {
 	return file
 }
 
-// The first of many equal denials is told at once, and while they go on, how many they are.
-func TestRepeatsAreToldWhileTheyHappen(t *testing.T) {
+// The first of many equal denials is reported at once, and their count while they continue.
+func TestRepeatsAreReportedDuringRun(t *testing.T) {
 	needsDenials(t)
 	p := newPlace(t, users()[0])
 	in, out, err := os.Pipe()
 	must(t, err)
 	defer in.Close()
 	script := `i=0; until [ -e stop ]; do true < ` + p.secret(t) + `; i=$((i+1)); sleep 0.01; done 2>/dev/null; echo $i`
-	cmd := p.guarded(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", script)
+	cmd := p.confined(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", script)
 	cmd.ExtraFiles = []*os.File{out}
 	said := make(chan outcome, 1)
 	go func() {
 		said <- run(t, cmd)
 		out.Close()
 	}()
-	var told []uint64
+	var reported []uint64
 	var sum uint64
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		var e toldEvent
+		var e countedEvent
 		must(t, json.Unmarshal(lines.Bytes(), &e))
 		if !strings.HasSuffix(e.Unmapped.Target, "/secret") {
 			continue
 		}
-		told = append(told, max(1, e.Count))
-		sum += told[len(told)-1]
-		if len(told) == 3 { // it still runs
+		reported = append(reported, max(1, e.Count))
+		sum += reported[len(reported)-1]
+		if len(reported) == 3 { // it still runs
 			must(t, os.WriteFile(filepath.Join(p.workspace, "stop"), nil, 0o600))
 		}
 	}
 	got := <-said
-	if len(told) < 3 || told[0] != 1 || slices.Max(told) < 2 || fmt.Sprintln(sum) != got.stdout {
-		t.Errorf("%v were told, %d in all; %+v", told, sum, got)
+	if len(reported) < 3 || reported[0] != 1 || slices.Max(reported) < 2 || fmt.Sprintln(sum) != got.stdout {
+		t.Errorf("%v were reported, %d in total; %+v", reported, sum, got)
 	}
 }

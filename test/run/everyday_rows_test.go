@@ -2,7 +2,7 @@
 
 package run
 
-// everyday is what people type all day: a script of bash's in a workspace with some files.
+// everyday is an everyday command: a bash script in a workspace with some files.
 var everyday = []everydayRow{
 	{"git", "git", nil, gitDates + `git init -q -b main . && echo a > f && git add -A && git commit -qm one`, gitDates + `
 		echo b >> f && git diff && git commit -qam two && git status && git log --format=%H%n%s && git worktree add -q side && git -C side status`, ""},
@@ -43,7 +43,7 @@ var everyday = []everydayRow{
 
 const gitPolicy = "version = 1\nextends = [\"preset:git\"]\n"
 
-// listsProc is what docs/BACKENDS.md says that programs need which list processes.
+// listsProc is the rule of docs/BACKENDS.md for programs that list processes.
 const listsProc = gitPolicy + "[[access.fs]]\npath = \"/proc\"\nread = true\n"
 
 // unprotected is the rule of docs/git.md for a folder that git is to make a repository in.
@@ -53,7 +53,7 @@ func unprotected(dir string) string {
 
 const gitDates = "export GIT_AUTHOR_DATE=2000-01-01T00:00:00Z GIT_COMMITTER_DATE=2000-01-01T00:00:00Z\n"
 
-// npmSettings keep npm from asking its registry for news.
+// npmSettings stop npm from asking its registry for updates.
 const npmSettings = "export npm_config_update_notifier=false npm_config_audit=false npm_config_fund=false\n"
 
 const cargoToml = `[package]

@@ -25,7 +25,7 @@ type everydayRow struct {
 	policy string
 }
 
-// TestEveryday holds the built-in default policy to what an ordinary user does all day: with toolguard it's said and ends as without. In
+// TestEveryday runs everyday commands under the built-in default policy: output and exit status are the same with and without toolguard. In
 // the same session his key, a new ~/.bashrc, the hooks of git where the backend can, and the network stay out of reach, which are in reach
 // without; where denials are seen, each has its event.
 func TestEveryday(t *testing.T) {
@@ -43,7 +43,7 @@ func TestEveryday(t *testing.T) {
 			var out [2]outcome
 			for i, command := range []func(...string) outcome{
 				func(argv ...string) outcome { return run(t, p.command(argv...)) },
-				func(argv ...string) outcome { return run(t, p.guarded(p.everyday(t, r.policy), argv...)) },
+				func(argv ...string) outcome { return run(t, p.confined(p.everyday(t, r.policy), argv...)) },
 			} {
 				p.renew(t, r.files)
 				if r.before != "" {
@@ -54,7 +54,7 @@ func TestEveryday(t *testing.T) {
 				p.reached(t, i == 0, connections() > before)
 			}
 			if out[0] != out[1] || out[0].stdout == "" || out[0].code != 0 && r.name != "bash" {
-				t.Errorf("bare:    %+v\nguarded: %+v", out[0], out[1])
+				t.Errorf("bare:    %+v\nconfined: %+v", out[0], out[1])
 			}
 			if inGuest {
 				p.events(t)
@@ -78,10 +78,10 @@ func (p place) everyday(t *testing.T, policy string) []string {
 	return append(flags, "--policy", filepath.Join(filepath.Dir(p.home), "policy.toml"))
 }
 
-// reach tries what nobody granted, after the script.
+// reach tries operations that no rule grants, after the script.
 const reach = `{ cat ~/.ssh/id_ed25519; echo x > ~/.bashrc; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; (exec 3<> /dev/tcp/127.0.0.1/PORT); } > seen 2>&1`
 
-// reached makes sure that reach got what is to be had: everything bare, else nothing but what the backend doesn't enforce.
+// reached checks the results of reach: bare, everything succeeds; else only operations that the backend doesn't enforce.
 func (p place) reached(t *testing.T, bare, connected bool) {
 	t.Helper()
 	seen, err := os.ReadFile(filepath.Join(p.workspace, "seen"))
@@ -116,7 +116,7 @@ func (p place) events(t *testing.T) {
 	}
 }
 
-// TestTmux holds tmux to the same. Before Landlock ABI 9 it can't make its socket, and toolguard says so.
+// TestTmux does the same with tmux. Before Landlock ABI 9 it can't make its socket, and toolguard reports that.
 func TestTmux(t *testing.T) {
 	needs(t, "bash", "tmux")
 	p := ordinary(t)
@@ -124,21 +124,21 @@ func TestTmux(t *testing.T) {
 		tmux -f /dev/null new -d -s work 'tty | tr -d 0-9 > typed; tmux wait -S done; cat' && tmux wait done && cat typed &&
 		tmux ls -F '#{session_name} #{session_windows}' && tmux kill-server`
 	flags := p.everyday(t, "version = 1\nextends = [\"preset:git\", \"preset:pty\"]\n")
-	bare, got := run(t, p.command("bash", "-c", script)), run(t, p.guarded(flags, "bash", "-c", script))
+	bare, got := run(t, p.command("bash", "-c", script)), run(t, p.confined(flags, "bash", "-c", script))
 	if bare != (outcome{"/dev/pts/\nwork 1\n", "", 0}) {
 		t.Fatalf("bare: %+v", bare)
 	}
 	abi, _, _ := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if inGuest || abi >= 9 {
 		if got.stdout != bare.stdout || got.code != 0 { // that its server is still about to end may be reported
-			t.Errorf("guarded: %+v", got)
+			t.Errorf("confined: %+v", got)
 		}
 		return
 	}
 	const line = "\n  no unix socket can be made here, which tmux, screen and ssh-agent need: "
 	got = run(t, p.command(binary, "exec", "--backend", "landlock", "--", "bash", "-c", script))
 	if got.code != 1 || !strings.Contains(got.stderr, "\nerror connecting to /tmp/toolguard-") || !strings.Contains(got.stderr, line) {
-		t.Errorf("guarded: %+v", got)
+		t.Errorf("confined: %+v", got)
 	}
 }
 
@@ -147,14 +147,14 @@ func ordinary(t *testing.T) place {
 	t.Helper()
 	u := users()
 	p := newPlace(t, u[len(u)-1])
-	if out := run(t, p.guarded([]string{"--backend", "landlock"}, "true")); out.code == 125 || p.user.id == 0 {
+	if out := run(t, p.confined([]string{"--backend", "landlock"}, "true")); out.code == 125 || p.user.id == 0 {
 		t.Skipf("needs Landlock, and an ordinary user: %s", out.stderr)
 	}
 	return p
 }
 
-// That Landlock opens /proc for the sake of the session's own entries is said where somebody asks, and not at each start; a rule that
-// takes it away counts.
+// That Landlock grants all of /proc for the session's own entries is reported on request, and not at each start; a rule that denies /proc
+// applies.
 func TestOpenProcIsReported(t *testing.T) {
 	p := ordinary(t)
 	p.write(t, "open.toml", "version = 1\nextends = [\"preset:readonly\"]\n[access]\nsecrets = false\n")
@@ -162,7 +162,7 @@ func TestOpenProcIsReported(t *testing.T) {
 	for _, row := range []struct {
 		command string
 		code    int
-		want    string // of what is printed; "": nothing is
+		want    string // in the output; "": no output
 	}{
 		{"check --backend landlock fs read /proc/1/cmdline", 1, "here only partly enforced by landlock: runtime."},
 		{"check --backend landlock fs read /proc/self/maps", 0, "here enforced by landlock"},

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// Three policies that people write first. Each is enforced, or nothing starts, and then the first line says in plain words what is impossible
-// here, the second what to do.
+// Three typical first policies. Each is enforced, or nothing starts: then the first line names in plain words what this machine can't
+// enforce, the second what to do.
 func TestFirstPolicies(t *testing.T) {
 	const node = "version = 1\nextends = [\"preset:node\"]\n[[access.net]]\nhost = \"registry.npmjs.org\"\nport = 443\nallow = true\n"
 	for _, x := range []struct {
 		name, policy string
-		command      string // it prints "ran", and then what must be denied fails
+		command      string // it prints "ran", and then an operation that must be denied fails
 		denied       string
 		says, todo   string // where the backend is Landlock; "": it starts there, too
 	}{

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A command is in the process group of toolguard and of who started it, as the terminal wants it. It ends itself by a signal to that
-// group, and nobody else; below Landlock ABI 6, where signals have no scope, everybody, and doctor says so.
+// A command is in the process group of toolguard and its caller, as the terminal requires. A signal to that group ends only the session;
+// before Landlock ABI 6, which has no scope for signals, it ends the whole group, and doctor reports that.
 func TestSignalsToTheGroup(t *testing.T) {
 	doctor, err := exec.Command(binary, "doctor", "--verbose").Output()
 	must(t, err)
@@ -20,7 +20,7 @@ func TestSignalsToTheGroup(t *testing.T) {
 		for name, signal := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL} {
 			t.Run(u.name+"/"+name, func(t *testing.T) {
 				p := newPlace(t, u)
-				// The caller tells how what it runs has ended, unless it's ended too.
+				// The caller prints how its command has ended, unless the signal ended the caller, too.
 				caller := func(argv []string) outcome {
 					cmd := p.command(append([]string{"sh", "-c", `"$@"; echo "ended: $?"`, "sh"}, argv...)...)
 					cmd.SysProcAttr.Setpgid = true
@@ -30,7 +30,7 @@ func TestSignalsToTheGroup(t *testing.T) {
 				if got := caller(attack); got.stdout != "" || got.code != -1 {
 					t.Fatalf("control: %+v", got)
 				}
-				got := caller(p.guarded(append([]string{"--backend", "landlock"}, policy...), attack...).Args)
+				got := caller(p.confined(append([]string{"--backend", "landlock"}, policy...), attack...).Args)
 				want := fmt.Sprintf("ended: %d\n", 128+signal)
 				if unscoped {
 					want = ""

@@ -34,7 +34,7 @@ func (p place) compile(t *testing.T, name string) string {
 func TestChainsAreEnded(t *testing.T) {
 	eachUser(t, func(t *testing.T, p place) {
 		mark := "1000.0501" + p.user.name
-		out := run(t, p.guarded(policy, p.compile(t, "chains"), "5", mark))
+		out := run(t, p.confined(policy, p.compile(t, "chains"), "5", mark))
 		if out.code != 0 || !strings.HasPrefix(out.stdout, "started\n") {
 			t.Fatalf("%+v", out)
 		}
@@ -49,21 +49,21 @@ func TestChainsAreEnded(t *testing.T) {
 
 // Processes that no signal ends aren't waited for; under the kernel's programs there are none. Those of this test stay, so it needs a
 // machine of its own.
-func TestHopeless(t *testing.T) {
+func TestUnkillable(t *testing.T) {
 	if os.Getenv("TOOLGUARD_VM") == "" {
 		t.Skip("needs a virtual machine (make vm-test)")
 	}
 	for _, u := range users() {
 		p := newPlace(t, u)
 		argv := []string{p.compile(t, "mutual"), "1000.0601" + u.name}
-		guarded := func(flags ...string) outcome {
-			return run(t, p.guarded(slices.Concat(flags, []string{"--limits", "wall_time=500ms"}, policy), argv...))
+		confined := func(flags ...string) outcome {
+			return run(t, p.confined(slices.Concat(flags, []string{"--limits", "wall_time=500ms"}, policy), argv...))
 		}
-		out := guarded()
+		out := confined()
 		if n := processes(t, argv[1]); n != 0 || strings.Contains(out.stderr, "don't end") {
 			t.Errorf("%s, bpf: %d processes, %+v", u.name, n, out)
 		}
-		out = guarded("--daemon", "none", "--backend", "landlock")
+		out = confined("--daemon", "none", "--backend", "landlock")
 		if n := processes(t, argv[1]); n != 2 || out.code != 137 || !strings.Contains(out.stderr, "2 processes of the session don't end") {
 			t.Errorf("%s, landlock: %d processes, %+v", u.name, n, out)
 		}
@@ -72,9 +72,9 @@ func TestHopeless(t *testing.T) {
 
 // The wall time ends a session whose first process can't be seen to end, one that has stopped itself, which stops toolguard
 // where no clock runs, and one that takes all processors for itself.
-func TestWallTimeCannotBeHeldUp(t *testing.T) {
+func TestWallTimeCannotBeDelayed(t *testing.T) {
 	others := "50"
-	if os.Getenv("TOOLGUARD_VM") != "" { // who has the processor as the whole machine is held up waits as long again for each of the others
+	if os.Getenv("TOOLGUARD_VM") != "" { // on one processor, the process waits a time slice for each of the others
 		others = "30"
 	}
 	for _, u := range users() {
@@ -87,7 +87,7 @@ func TestWallTimeCannotBeHeldUp(t *testing.T) {
 		for name, argv := range rows {
 			t.Run(u.name+"/"+name, func(t *testing.T) {
 				began := time.Now()
-				out := run(t, p.guarded(append([]string{"--limits", "wall_time=500ms"}, policy...), argv...))
+				out := run(t, p.confined(append([]string{"--limits", "wall_time=500ms"}, policy...), argv...))
 				if took := time.Since(began); took > time.Minute || took < 400*time.Millisecond {
 					t.Errorf("%v: %+v", took, out)
 				}
@@ -99,13 +99,13 @@ func TestWallTimeCannotBeHeldUp(t *testing.T) {
 	}
 }
 
-// A denial doesn't make toolguard read more of a process than it can hold.
+// A denial doesn't make toolguard read more of a process than fits in its memory.
 func TestLongCommandLines(t *testing.T) {
 	needsDenials(t)
 	p := newPlace(t, users()[0])
 	secret := p.secret(t)
 	events := filepath.Join(filepath.Dir(p.home), "events.jsonl")
-	cmd := p.guarded(append([]string{"--events", events}, policy...), p.compile(t, "longargs"), secret)
+	cmd := p.confined(append([]string{"--events", events}, policy...), p.compile(t, "longargs"), secret)
 	if out := run(t, cmd); out.code != 0 {
 		t.Fatalf("%+v", out)
 	}
@@ -118,7 +118,7 @@ func TestLongCommandLines(t *testing.T) {
 	}
 }
 
-// A session makes no file that others would execute with its user's or its group's rights.
+// A session makes no setuid or setgid file, which other users would execute with its user's or group's rights.
 func TestNoSetuidFiles(t *testing.T) {
 	eachUser(t, func(t *testing.T, p place) {
 		script := `: > f; for m in 4755 2755 u+s; do chmod $m f; stat -c %a f; done; chmod 755 f; stat -c %a f`
@@ -126,7 +126,7 @@ func TestNoSetuidFiles(t *testing.T) {
 		if !strings.HasPrefix(bare.stdout, "4755\n2755\n") {
 			t.Fatalf("control: %+v", bare)
 		}
-		got := run(t, p.guarded(append([]string{"--report", "always"}, policy...), "sh", "-c", "rm f; umask 022; "+script))
+		got := run(t, p.confined(append([]string{"--report", "always"}, policy...), "sh", "-c", "rm f; umask 022; "+script))
 		if got.stdout != "644\n644\n644\n755\n" {
 			t.Errorf("%+v", got)
 		}
@@ -140,7 +140,7 @@ func TestNoSetuidFiles(t *testing.T) {
 func TestNoSetgidByACL(t *testing.T) {
 	eachUser(t, func(t *testing.T, p place) {
 		program := p.compile(t, "setgid")
-		if made := run(t, p.command("sh", "-c", ": > bare; : > guarded; chmod 2705 bare guarded")); made.code != 0 {
+		if made := run(t, p.command("sh", "-c", ": > bare; : > confined; chmod 2705 bare confined")); made.code != 0 {
 			t.Fatalf("%+v", made)
 		}
 		bare := run(t, p.command(program, "bare"))
@@ -150,7 +150,7 @@ func TestNoSetgidByACL(t *testing.T) {
 		if bare.stdout != "2755\n" {
 			t.Fatalf("control: %+v", bare)
 		}
-		got := run(t, p.guarded(policy, program, "guarded"))
+		got := run(t, p.confined(policy, program, "confined"))
 		want := "no lists\n" // by seccomp
 		if os.Getenv("TOOLGUARD_VM") != "" {
 			want = "refused\n" // by the bpf backend
@@ -166,7 +166,7 @@ func TestTmpIsRemoved(t *testing.T) {
 	for _, u := range users() {
 		p := newPlace(t, u)
 		script := `mkdir -p $TMPDIR/a/b; : > $TMPDIR/a/b/c; ln -s / $TMPDIR/a/root; chmod 0 $TMPDIR/a/b $TMPDIR/a; echo $TMPDIR`
-		out := run(t, p.guarded(policy, "sh", "-c", script))
+		out := run(t, p.confined(policy, "sh", "-c", script))
 		dir := strings.TrimSuffix(out.stdout, "\n")
 		if out.code != 0 || !filepath.IsAbs(dir) {
 			t.Fatalf("%s: %+v", u.name, out)

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// inPlaceOf is a shell that runs script and then gives its place, with all its children, to toolguard.
+// inPlaceOf is a shell that runs script and then executes toolguard, which so inherits its children.
 func (p place) inPlaceOf(script string, argv ...string) []string {
 	before := []string{"sh", "-c", script + ` exec "$@"`, "sh", binary, "exec", "--quiet"}
 	return append(append(append(before, policy...), "--"), argv...)
 }
 
-// What was there before toolguard, in whose caller's place it has come, isn't the session's: it is neither waited for nor ended
-// nor told of, nor are those that it starts meanwhile, whose parent then ends. What the session leaves is ended all the same.
+// Inherited children of a caller that executed toolguard aren't the session's: toolguard neither waits for them nor ends or reports them,
+// nor their orphaned children. The session's own orphans are ended nevertheless.
 func TestCallersChildren(t *testing.T) {
 	eachUser(t, func(t *testing.T, p place) {
 		theirs, late, ours := ": 1000.0801"+p.user.name[:1], ": 1000.0802"+p.user.name[:1], ": 1000.0803"+p.user.name[:1]
@@ -28,7 +28,7 @@ func TestCallersChildren(t *testing.T) {
 			t.Errorf("%+v", out)
 		}
 		for mark, stays := range map[string]bool{theirs: true, late: true, ours: false} {
-			pids := marked(t, "\x00"+mark) // as an argument's beginning: others have it within theirs
+			pids := marked(t, "\x00"+mark) // at an argument's beginning: other processes have it inside an argument
 			if stays != (len(pids) > 0) {
 				t.Errorf("processes with %s: %v", mark, pids)
 			}

@@ -31,7 +31,7 @@ var inGuest = os.Getenv("TOOLGUARD_VM") != ""
 
 func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
 
-// withBinary builds toolguard, or takes the one in the folder that TOOLGUARD_BUILT names, on a machine without compilers.
+// withBinary builds toolguard, or uses the one in the folder that TOOLGUARD_BUILT names, on a machine without compilers.
 func withBinary(m *testing.M) int {
 	if dir := os.Getenv("TOOLGUARD_BUILT"); dir != "" {
 		binary = filepath.Join(dir, "toolguard")
@@ -64,13 +64,13 @@ func withBinary(m *testing.M) int {
 	return m.Run()
 }
 
-// user is who runs a command.
+// user is the user that runs a command.
 type user struct {
 	name string
 	id   uint32
 }
 
-// users are root and an ordinary user, where this process may choose, else who it is.
+// users are root and an ordinary user for root, else the current user.
 func users() []user {
 	if os.Geteuid() == 0 {
 		return []user{{"root", 0}, {"nobody", 65534}}
@@ -86,10 +86,10 @@ func eachUser(t *testing.T, test func(t *testing.T, p place)) {
 	}
 }
 
-// searchPath is one that every user can use; the tests' own may lead into somebody's home.
+// searchPath is a PATH that every user can use; the tests' own may have folders in a home.
 const searchPath = "/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// place is where a command runs: a home and a workspace beside it, both the user's own.
+// place has the folders of a command: a home and a workspace next to it, both owned by the user.
 type place struct {
 	user            user
 	home, workspace string
@@ -113,7 +113,7 @@ func newPlace(t *testing.T, u user) place {
 	return p
 }
 
-// own gives all files to the user.
+// own changes the owner of all files to the user.
 func (p place) own(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Dir(p.workspace), func(path string, _ os.DirEntry, err error) error {
@@ -143,12 +143,12 @@ func (p place) command(argv ...string) *exec.Cmd {
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: p.user.id, Gid: p.user.id, Groups: daemontest.Group()}
 	}
-	cmd.WaitDelay = patience // what it leaves may have its output, and be slow to end
+	cmd.WaitDelay = patience // its orphans may have the output open, and be slow to end
 	return cmd
 }
 
-// guarded is the same under toolguard with flags.
-func (p place) guarded(flags []string, argv ...string) *exec.Cmd {
+// confined is the same under toolguard with flags.
+func (p place) confined(flags []string, argv ...string) *exec.Cmd {
 	all := []string{binary, "exec", "--quiet"}
 	if p.user.id == 0 {
 		all = append(all, "--daemon", "none")
@@ -157,7 +157,7 @@ func (p place) guarded(flags []string, argv ...string) *exec.Cmd {
 	return p.command(append(all, argv...)...)
 }
 
-// outcome is what a command did, as far as others can see.
+// outcome is a command's output and exit status.
 type outcome struct {
 	stdout, stderr string
 	code           int
@@ -178,10 +178,10 @@ func run(t *testing.T, cmd *exec.Cmd) outcome {
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// patience is how long what must come may take on a machine that is slow, or busy.
+// patience is the limit for anything expected, on a slow or busy machine.
 const patience = 2 * time.Minute
 
-// eventually waits for something, and says whether it came.
+// eventually waits for a condition, and reports whether it became true.
 func eventually(is func() bool) bool {
 	for end := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A program may make a memory file wherever it adds nothing: where the session may execute what it writes, or nobody but the bpf backend
-// would have to decide when it's executed. Elsewhere the denial says what allows it.
+// A program may make a memory file if that adds no capability: if the session may execute files that it writes, or if only the bpf backend
+// has to decide about executing it. Elsewhere the denial names what allows it.
 func TestMemoryFiles(t *testing.T) {
 	needs(t, "python3")
 	const (
@@ -41,14 +41,14 @@ func TestMemoryFiles(t *testing.T) {
 				if bare := run(t, p.command("python3", "-Bc", row.code)); bare.stdout != "made\n" {
 					t.Fatalf("bare: %+v", bare)
 				}
-				got := run(t, p.guarded([]string{"--backend", "landlock", "--policy", file, "--events", events}, "python3", "-Bc", row.code))
+				got := run(t, p.confined([]string{"--backend", "landlock", "--policy", file, "--events", events}, "python3", "-Bc", row.code))
 				if made := got.stdout == "made\n"; made != (row.denied == "") || !made && !strings.Contains(got.stderr, "PermissionError") {
 					t.Errorf("%+v", got)
 				}
-				told, err := os.ReadFile(events)
+				reported, err := os.ReadFile(events)
 				must(t, err)
-				if p.user.id == 0 && row.denied != "" && !strings.Contains(string(told), row.denied) {
-					t.Errorf("events: %s", told)
+				if p.user.id == 0 && row.denied != "" && !strings.Contains(string(reported), row.denied) {
+					t.Errorf("events: %s", reported)
 				}
 			})
 		}

@@ -24,7 +24,7 @@ func TestGrantsFollowNoSymlink(t *testing.T) {
 				p.write(t, filepath.Join("../home", top, row.file), "SECRET")
 			}
 			reads := func() outcome {
-				cmd := p.guarded(nil, "cat", filepath.Join(p.home, row.file))
+				cmd := p.confined(nil, "cat", filepath.Join(p.home, row.file))
 				cmd.Env = append(cmd.Env, "PATH="+p.home+"/.pyenv/shims:"+searchPath)
 				return run(t, cmd)
 			}
@@ -34,7 +34,7 @@ func TestGrantsFollowNoSymlink(t *testing.T) {
 			must(t, os.RemoveAll(filepath.Join(p.home, row.swapped)))
 			must(t, os.Symlink(filepath.Join(".ssh", row.swapped), filepath.Join(p.home, row.swapped)))
 			p.own(t)
-			dry := run(t, p.guarded([]string{"--dry-run"}, "true"))
+			dry := run(t, p.confined([]string{"--dry-run"}, "true"))
 			if want := " as a symlink leads to " + filepath.Join(p.home, ".ssh", row.swapped); row.swapped != ".pyenv" && !strings.Contains(dry.stdout, want) {
 				t.Errorf("%s: --dry-run prints %q, want %q", row.swapped, dry.stdout, want)
 			}

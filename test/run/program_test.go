@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A command is found as execvp(3) finds it, and the exit status says why one wasn't started.
+// A command is found as execvp(3) finds it, and the exit status shows why one wasn't started.
 func TestPrograms(t *testing.T) {
 	rows := []struct {
 		name, path, program string
@@ -44,7 +44,7 @@ func TestPrograms(t *testing.T) {
 		must(t, os.Chmod(filepath.Join(p.workspace, "plain/tool"), 0o644))
 		for _, r := range rows {
 			t.Run(u.name+"/"+r.name, func(t *testing.T) {
-				cmd := p.guarded(policy, r.program)
+				cmd := p.confined(policy, r.program)
 				cmd.Env = append(cmd.Env, "PATH="+strings.ReplaceAll(r.path, "W", p.workspace))
 				out := run(t, cmd)
 				if want := strings.ReplaceAll(r.stderr, "W", p.workspace); out.code != r.code || out.stdout != r.stdout || !strings.Contains(out.stderr, want) {
@@ -55,7 +55,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// What a rule for a command lets it see holds under every name that the program is started by.
+// A command's rule about its environment applies under every name that the program is started by.
 func TestCommandEnvs(t *testing.T) {
 	p := newPlace(t, users()[0])
 	p.write(t, "bin/deep/env", "")
@@ -66,13 +66,13 @@ func TestCommandEnvs(t *testing.T) {
 	text := "version = 1\nextends = [\"preset:git\"]\n[access]\ndefault = { fs = \"deny\" }\n[access.commands.env]\nenvs = [\"PATH\"]\n"
 	must(t, os.WriteFile(rules, []byte(text), 0o644))
 	for _, name := range []string{"env", find("env"), "bin/env", "./bin/../bin/env", "link/../env"} {
-		cmd := p.guarded([]string{"--policy", rules, "--allow-degraded", "commands.env"}, name)
+		cmd := p.confined([]string{"--policy", rules, "--allow-degraded", "commands.env"}, name)
 		out := run(t, cmd)
 		if out.code != 0 || !strings.Contains(out.stdout, "PATH=") || strings.Contains(out.stdout, "HOME=") {
 			t.Errorf("%s: %+v", name, out)
 		}
 	}
-	control := run(t, p.guarded([]string{"--policy", "preset:git"}, "env"))
+	control := run(t, p.confined([]string{"--policy", "preset:git"}, "env"))
 	if !strings.Contains(control.stdout, "HOME=") {
 		t.Errorf("control: %+v", control)
 	}

@@ -20,10 +20,10 @@ func TestOwnTerminals(t *testing.T) {
 			{"script", "-qc", "tty; echo done", "/dev/null"},
 			{"python3", "-c", `import pty; pty.spawn(["sh", "-c", "tty; echo done"])`},
 		} {
-			if out := run(t, p.guarded(policy, argv...)); out.code == 0 || strings.Contains(out.stdout, "done") {
+			if out := run(t, p.confined(policy, argv...)); out.code == 0 || strings.Contains(out.stdout, "done") {
 				t.Errorf("%s, %s: control: %+v", u.name, argv[0], out)
 			}
-			out := run(t, p.guarded(append([]string{"--policy", "preset:pty"}, policy...), argv...))
+			out := run(t, p.confined(append([]string{"--policy", "preset:pty"}, policy...), argv...))
 			if out.code != 0 || !strings.HasPrefix(out.stdout, "/dev/pts/") || !strings.Contains(out.stdout, "done") {
 				t.Errorf("%s, %s: %+v", u.name, argv[0], out)
 			}
@@ -31,8 +31,8 @@ func TestOwnTerminals(t *testing.T) {
 	}
 }
 
-// The user's other terminals, where passwords are typed, are closed; the preset for terminals opens them, as it says.
-func TestOthersTerminals(t *testing.T) {
+// The user's other terminals, where passwords are typed, are denied; the preset for terminals grants them, as documented.
+func TestOtherTerminals(t *testing.T) {
 	for _, u := range users() {
 		p := newPlace(t, u)
 		other := open(t, p.command("sleep", "1000"))
@@ -45,7 +45,7 @@ func TestOthersTerminals(t *testing.T) {
 			if _, err := other.master.WriteString("a secret\n"); err != nil {
 				t.Fatal(err)
 			}
-			return run(t, p.guarded(flags, argv...)).stdout
+			return run(t, p.confined(flags, argv...)).stdout
 		}
 		if got := secret(policy); got != "" {
 			t.Errorf("%s: read %q", u.name, got)

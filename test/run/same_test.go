@@ -61,12 +61,12 @@ func TestSameAsBare(t *testing.T) {
 					bare.code = 128 + 9
 				}
 				before()
-				got := run(t, p.guarded([]string{"--policy", r.policy}, r.argv...))
+				got := run(t, p.confined([]string{"--policy", r.policy}, r.argv...))
 				if got != bare {
 					t.Errorf("bare:    %+v\nguarded: %+v", bare, got)
 				}
 				if bare.stdout == "" && bare.stderr == "" && bare.code == 0 {
-					t.Error("the command shows nothing: the comparison says nothing")
+					t.Error("the command prints nothing: there is nothing to compare")
 				}
 			})
 		}
@@ -86,7 +86,7 @@ print(open("out.json").read(), file=sys.stderr)
 `
 
 // Within a session the configuration and the hooks are protected where the backend can (policy.md), so making a repository is not
-// for a guarded git.
+// for a confined git.
 const gitBefore = `set -e
 rm -rf repo; git init -q -b main repo; cd repo
 git config user.email a@example.com; git config user.name A

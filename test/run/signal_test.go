@@ -53,7 +53,7 @@ func TestSignalsReachTheCommand(t *testing.T) {
 			t.Run(u.name+"/"+sig.String(), func(t *testing.T) {
 				p := newPlace(t, u)
 				name := strings.TrimPrefix(unix.SignalName(sig), "SIG")
-				cmd := p.guarded(policy, "sh", "-c", `trap 'echo got; exit 33' `+name+`; echo ready; while :; do sleep 0.05; done`)
+				cmd := p.confined(policy, "sh", "-c", `trap 'echo got; exit 33' `+name+`; echo ready; while :; do sleep 0.05; done`)
 				r := begin(t, cmd)
 				must(t, cmd.Process.Signal(sig))
 				if code, rest := ended(t, cmd, r); code != 33 || rest != "got\n" {
@@ -64,10 +64,10 @@ func TestSignalsReachTheCommand(t *testing.T) {
 	}
 }
 
-// A signal that the command doesn't catch ends it, and the exit status says so.
+// A signal that the command doesn't catch ends it, and the exit status shows it.
 func TestSignalEndsTheCommand(t *testing.T) {
 	p := newPlace(t, users()[0])
-	cmd := p.guarded(policy, "sh", "-c", "echo ready; exec sleep 1000")
+	cmd := p.confined(policy, "sh", "-c", "echo ready; exec sleep 1000")
 	r := begin(t, cmd)
 	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	if code, rest := ended(t, cmd, r); code != 128+15 || rest != "" {
@@ -75,7 +75,7 @@ func TestSignalEndsTheCommand(t *testing.T) {
 	}
 }
 
-// What toolguard was told to ignore, the command ignores too.
+// The command ignores the signals that toolguard was started to ignore.
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	p := newPlace(t, users()[0])
 	out := run(t, p.command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", binary, "exec", "--quiet", "--policy", "preset:git", "--",
@@ -83,7 +83,7 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	if out.stdout != "alive\n" {
 		t.Errorf("%+v", out)
 	}
-	control := run(t, p.guarded(policy, "sh", "-c", "kill -HUP $$; echo alive"))
+	control := run(t, p.confined(policy, "sh", "-c", "kill -HUP $$; echo alive"))
 	if control.code != 128+1 || control.stdout != "" {
 		t.Errorf("control: %+v", control)
 	}
@@ -93,7 +93,7 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 func TestKilledWithToolguard(t *testing.T) {
 	eachUser(t, func(t *testing.T, p place) {
 		mark := "1000.0071"
-		cmd := p.guarded(policy, "sh", "-c", "echo ready; exec sleep "+mark)
+		cmd := p.confined(policy, "sh", "-c", "echo ready; exec sleep "+mark)
 		begin(t, cmd)
 		must(t, cmd.Process.Kill())
 		_ = cmd.Wait()
@@ -113,11 +113,11 @@ func gone(t *testing.T, mark string) {
 // itself.
 func TestStopAndContinue(t *testing.T) {
 	p := newPlace(t, users()[0])
-	cmd := p.guarded(policy, "sh", "-c", "echo ready; kill -STOP $$; echo continued")
+	cmd := p.confined(policy, "sh", "-c", "echo ready; kill -STOP $$; echo continued")
 	stopsAndContinues(t, cmd)
 }
 
-// stopsAndContinues begins a toolguard whose command gets ready, stops itself, and says "continued" after that.
+// stopsAndContinues begins a toolguard whose command gets ready, stops itself, and then prints "continued".
 func stopsAndContinues(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	r := begin(t, cmd)

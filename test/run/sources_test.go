@@ -10,7 +10,7 @@ import (
 )
 
 // Where a policy is reached through a symlink, replacing that would choose the next start's policy: it can't be done, and
-// where that can't be held nothing starts.
+// where that can't be enforced nothing starts.
 func TestWaysToPolicies(t *testing.T) {
 	for _, u := range users() {
 		p := newPlace(t, u)
@@ -31,17 +31,17 @@ func TestWaysToPolicies(t *testing.T) {
 			"extends": {"--policy ../over/p.toml", "folder"},
 			"dots":    {"--policy ../real/p.toml --events sub/../events", "sub"},
 		} {
-			flags := append(strings.Fields(x.flags), "--backend", "landlock") // bpf lets nobody write it
-			out := run(t, p.guarded(flags, append(replace, x.link)...))
+			flags := append(strings.Fields(x.flags), "--backend", "landlock") // bpf lets no session write it
+			out := run(t, p.confined(flags, append(replace, x.link)...))
 			if want := "lets the command write " + p.workspace + "/" + x.link; out.code != 125 || !strings.Contains(out.stderr, want) {
 				t.Errorf("%s, %s: %+v, want %s", u.name, name, out, want)
 			}
 		}
-		out := run(t, p.guarded([]string{"--policy", "../safe/p.toml"}, append(replace, "../safe")...))
+		out := run(t, p.confined([]string{"--policy", "../safe/p.toml"}, append(replace, "../safe")...))
 		if to, err := os.Readlink(filepath.Join(dir, "safe")); out.code != 0 || out.stdout == "0\n" || to != "real" {
 			t.Errorf("%s: %+v, safe leads to %q, %v", u.name, out, to, err)
 		}
-		if out := run(t, p.guarded([]string{"--policy", "../safe/p.toml"}, append(replace, "folder")...)); out.stdout != "0\n" {
+		if out := run(t, p.confined([]string{"--policy", "../safe/p.toml"}, append(replace, "folder")...)); out.stdout != "0\n" {
 			t.Errorf("%s: control: %+v", u.name, out)
 		}
 	}
@@ -57,7 +57,7 @@ func TestNoLeases(t *testing.T) {
 		if bare := run(t, p.command(argv...)); bare.stdout != "leased\n" {
 			t.Fatalf("%s: control: %+v", u.name, bare)
 		}
-		out := run(t, p.guarded([]string{"--policy", "../p.toml"}, argv...))
+		out := run(t, p.confined([]string{"--policy", "../p.toml"}, argv...))
 		if out.stdout != "refused\n" || u.id == 0 && !strings.Contains(out.stderr, "always on: no leases") {
 			t.Errorf("%s: %+v", u.name, out)
 		}

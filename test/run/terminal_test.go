@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a shell with job control on a terminal of its own, and what it has shown.
+// terminal is a shell with job control on a terminal of its own, with its output.
 type terminal struct {
 	master *os.File
 	mu     sync.Mutex
@@ -91,18 +91,18 @@ func (y *terminal) showsAfter(t *testing.T, before int, want string) {
 // program that reads it.
 func TestJobControl(t *testing.T) {
 	needs(t, "bash", "stty")
-	for _, guarded := range []bool{false, true} { // without toolguard first: the positive control
-		t.Run(fmt.Sprint("guarded=", guarded), func(t *testing.T) {
+	for _, confined := range []bool{false, true} { // without toolguard first: the positive control
+		t.Run(fmt.Sprint("confined=", confined), func(t *testing.T) {
 			p := newPlace(t, users()[0])
 			prefix := ""
-			if guarded {
+			if confined {
 				prefix = binary + " exec --policy preset:git -- "
 			}
 			cmd := p.command("bash", "--norc", "--noprofile", "-i")
 			cmd.Env = append(cmd.Env, "PS1=prompt> ", "TERM=dumb")
 			y := open(t, cmd)
 			y.shows(t, "prompt> ")
-			y.types(t, prefix+"sh -c 'echo up; exec cat'\n", "\nup\r\n") // what is typed before it runs isn't shown by the terminal but by the shell
+			y.types(t, prefix+"sh -c 'echo up; exec cat'\n", "\nup\r\n") // the shell, not the terminal, echoes input before cat runs
 			y.types(t, "hello\n", "hello\r\nhello\r\n")
 			y.types(t, "\x1a", `Stopped[^\r]*cat`)
 			y.types(t, "fg\n", "cat")
@@ -141,7 +141,7 @@ func TestTerminalDoesNotStopClock(t *testing.T) {
 	}
 }
 
-// The command's standard descriptors are those of toolguard, and nothing else is, but for what --pass-fd names.
+// The command has toolguard's standard descriptors and those of --pass-fd, and no others.
 func TestDescriptors(t *testing.T) {
 	p := newPlace(t, users()[0])
 	list := `for f in 3 4 5 6 7 8 9; do if (: >&$f) 2>/dev/null || (: <&$f) 2>/dev/null; then echo $f; fi; done`
@@ -149,7 +149,7 @@ func TestDescriptors(t *testing.T) {
 		f, err := os.Open("/etc/hostname")
 		must(t, err)
 		defer f.Close()
-		cmd := p.guarded(append(flags, policy...), "sh", "-c", list)
+		cmd := p.confined(append(flags, policy...), "sh", "-c", list)
 		cmd.ExtraFiles = []*os.File{f, f, f} // 3, 4 and 5
 		return run(t, cmd)
 	}
@@ -181,13 +181,13 @@ func TestBrokenPipe(t *testing.T) {
 	bare := run(t, p.command("bash", "-c", script))
 	cmd := p.command("bash", "-c", strings.Replace(script, "$X", binary+" exec --quiet --policy preset:git --", 1))
 	if got := run(t, cmd); got != bare || bare.stdout != "y\n141\n" {
-		t.Errorf("bare %+v, guarded %+v", bare, got)
+		t.Errorf("bare %+v, confined %+v", bare, got)
 	}
 }
 
-// Nothing is started in a moment in which the rules don't hold yet: a program that tries from its first instruction on, in as
-// many processes as it can make, never gets what isn't granted.
-func TestGuardedFromTheFirstInstruction(t *testing.T) {
+// The rules are enforced before the command starts: a program that tries from its first instruction on, in as many processes as it can
+// make, never succeeds in an operation that isn't granted.
+func TestConfinedFromTheFirstInstruction(t *testing.T) {
 	times := 10
 	if os.Getenv("TOOLGUARD_VM") != "" { // each takes seconds there
 		times = 2
@@ -197,7 +197,7 @@ func TestGuardedFromTheFirstInstruction(t *testing.T) {
 		must(t, os.WriteFile(secret, []byte("secret\n"), 0o644))
 		script := `i=0; while [ $i -lt 40 ]; do (cat ` + secret + ` 2>/dev/null &) & i=$((i+1)); done; cat ` + secret + ` 2>/dev/null; wait; echo over`
 		for range times {
-			if got := run(t, p.guarded(append([]string{"--report", "never"}, policy...), "sh", "-c", script)); got.stdout != "over\n" {
+			if got := run(t, p.confined(append([]string{"--report", "never"}, policy...), "sh", "-c", script)); got.stdout != "over\n" {
 				t.Fatalf("%+v", got)
 			}
 		}

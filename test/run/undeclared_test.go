@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// What a policy doesn't declare is as in the built-in default policy, also for a tool that is named; only a default opens it.
+// For capabilities that a policy doesn't declare, the built-in default policy applies, also for a named tool; only a default grants them.
 func TestUndeclared(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer server.Close()
 	dial := fmt.Sprintf("/dev/tcp/127.0.0.1/%d", server.Addr().(*net.TCPAddr).Port)
-	// What can be done of: write in the workspace, write beside it, make a control group, connect, see a variable.
+	// The attempts: write in the workspace, write next to it, make a control group, connect, see a variable.
 	script := `can() { name=$1; shift; ("$@") 2>/dev/null && printf '%s ' $name; }
 inside() { : >made; }; beside() { : >../home/made; }; group() { : >>/sys/fs/cgroup/cgroup.procs; }; connect() { exec 3<>` + dial + `; }; see() { test "$SETTING" = x; }; secret() { test "$AWS_SECRET" = x; }
 can inside inside; can beside beside; can group group; can net connect; can env see; can secret secret; exit 0`
@@ -43,7 +43,7 @@ can inside inside; can beside beside; can group group; can net connect; can env 
 			if c.tool != "" {
 				flags = append(flags, "--tool", c.tool)
 			}
-			cmd := p.guarded(flags, "bash", "-c", script)
+			cmd := p.confined(flags, "bash", "-c", script)
 			cmd.Env = append(cmd.Env, "SETTING=x", "AWS_SECRET=x")
 			out := run(t, cmd)
 			if out.code != 0 || strings.TrimSpace(out.stdout) != c.want {

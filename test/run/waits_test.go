@@ -12,34 +12,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Somebody who keeps the lock under which auditing is shared costs the sight of denials, not the start. The lock is one of a
-// mount namespace, so that nobody else waits for it.
-func TestHeldAuditLock(t *testing.T) {
+// A process that keeps the lock on the shared audit state prevents reporting of denials, not the start. The lock is in a mount namespace
+// of its own, so that no other process waits for it.
+func TestLockedAuditState(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: others share no lock")
+		t.Skip("needs root: other users share no lock")
 	}
 	needs(t, "flock", "mount")
 	p := newPlace(t, users()[0])
 	secret := p.secret(t)
-	guarded := p.guarded(append([]string{"--backend", "landlock", "--events", filepath.Join(p.home, "events.jsonl")}, policy...), "sh", "-c", "echo started; cat "+secret)
+	confined := p.confined(append([]string{"--backend", "landlock", "--events", filepath.Join(p.home, "events.jsonl")}, policy...), "sh", "-c", "echo started; cat "+secret)
 	const notice = "denials are enforced but can't be shown: no refusals can be read from the kernel: flock: resource temporarily unavailable"
 	held := p.command(append([]string{"sh", "-c", `set -e; mkdir -p /run/toolguard
 		mount -t tmpfs -o mode=755 none /run/toolguard; mkdir -m 700 /run/toolguard/audit
-		exec flock /run/toolguard/audit/lock "$@"`, "sh"}, guarded.Args...)...)
+		exec flock /run/toolguard/audit/lock "$@"`, "sh"}, confined.Args...)...)
 	held.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	if out := run(t, held); out.stdout != "started\n" || out.code != 1 || !strings.Contains(out.stderr, notice) {
 		t.Errorf("held: %+v", out)
 	}
-	if out := run(t, guarded); out.stdout != "started\n" || out.code != 1 || strings.Contains(out.stderr, notice) {
+	if out := run(t, confined); out.stdout != "started\n" || out.code != 1 || strings.Contains(out.stderr, notice) {
 		t.Errorf("control: %+v", out)
 	}
 }
 
-// Where the kernel's records don't arrive, that's told before a command runs where it's plain, else while it runs, and at the end
+// If the kernel's records don't arrive, that's reported before the command runs if it's known then, else during the run, and at the end
 // of one that doesn't run that long.
-func TestDeaf(t *testing.T) {
+func TestMissingRecords(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: others hear nothing anywhere")
+		t.Skip("needs root: other users get no records anywhere")
 	}
 	needs(t, "unshare", "mount")
 	p := newPlace(t, users()[0])
@@ -50,19 +50,19 @@ func TestDeaf(t *testing.T) {
 		{"records don't arrive", "mount -t tmpfs none /proc/2", "exit 3"}, // where the kernel's own threads can't be seen
 		{"records don't arrive", "mount -t tmpfs none /proc/2", "until grep -q \"don't arrive\" said; do sleep 0.1; done; exit 3"},
 	} {
-		guarded := p.guarded(flags, "sh", "-c", x.script)
-		out := run(t, p.command(append([]string{"unshare", "--net", "--mount", "sh", "-c", x.before + "\nexec \"$@\" 2>said", "sh"}, guarded.Args...)...))
+		confined := p.confined(flags, "sh", "-c", x.script)
+		out := run(t, p.command(append([]string{"unshare", "--net", "--mount", "sh", "-c", x.before + "\nexec \"$@\" 2>said", "sh"}, confined.Args...)...))
 		said, err := os.ReadFile(filepath.Join(p.workspace, "said"))
 		if err != nil || out.code != 3 || strings.Count(string(said), notice+x.why) != 1 {
-			t.Errorf("%s: %+v, %v; it says %s", x.script, out, err, said)
+			t.Errorf("%s: %+v, %v; the output is %s", x.script, out, err, said)
 		}
 		if !strings.Contains(string(said), "toolguard doctor") {
-			t.Errorf("%s: the end says nothing of it: %s", x.script, said)
+			t.Errorf("%s: the final report doesn't have it: %s", x.script, said)
 		}
 	}
 }
 
-// A fifo that nobody reads or writes doesn't keep toolguard waiting, whatever it stands in place of.
+// A fifo without a reader or writer doesn't block toolguard, whichever file it replaces.
 func TestFifos(t *testing.T) {
 	fifo := func(p place, name string) string {
 		file := filepath.Join(p.workspace, name)

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// A rule that grants much starts although the built-in rules beneath it grant less, and what it grants holds there too.
+// A rule that grants much starts although the built-in rules beneath it grant less, and its grants apply there, too.
 func TestWideGrants(t *testing.T) {
 	for _, u := range users() {
 		p := newPlace(t, u)
 		p.write(t, "../wide.toml", "version = 1\n[access]\ndefault = { net = \"deny\" }\n[[access.fs]]\npath = \"/\"\nread = true\nexecute = true\n")
 		script := `echo 'cat ../wide.toml' > $TMPDIR/x && chmod +x $TMPDIR/x && cat /etc/passwd > /dev/null && $TMPDIR/x; touch denied || echo denied`
-		out := run(t, p.guarded([]string{"--policy", "../wide.toml"}, "sh", "-c", script))
+		out := run(t, p.confined([]string{"--policy", "../wide.toml"}, "sh", "-c", script))
 		if !strings.HasPrefix(out.stdout, "version = 1\n") || !strings.HasSuffix(out.stdout, "\ndenied\n") {
 			t.Errorf("%s: %+v", u.name, out)
 		}
@@ -36,7 +36,7 @@ func TestPresetsAtHome(t *testing.T) {
 			p.write(t, filepath.Join("../home", name), "")
 		}
 		for _, preset := range []string{"python", "node", "go", "git", "readonly"} {
-			out := run(t, p.guarded([]string{"--policy", "preset:" + preset, "--workspace", p.home}, "sh", "-c", ": > ~/.pyenv/"+preset))
+			out := run(t, p.confined([]string{"--policy", "preset:" + preset, "--workspace", p.home}, "sh", "-c", ": > ~/.pyenv/"+preset))
 			_, err := os.Lstat(filepath.Join(p.home, ".pyenv", preset))
 			if (out.code == 0) != (preset != "readonly") || (err == nil) != (out.code == 0) || out.code == 125 {
 				t.Errorf("%s, %s: %+v, %v", u.name, preset, out, err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A command that takes away what makes its folder the workspace moves the next start's workspace up: to a folder around it that
+// A command that removes its workspace's marker moves the next start's workspace up: to a parent folder that
 // looks like a project, but never to the home. --workspace names it once and for all.
 func TestWorkspaceMarkers(t *testing.T) {
 	for _, u := range users() {
@@ -30,15 +30,15 @@ func TestWorkspaceMarkers(t *testing.T) {
 					p.write(t, filepath.Join(outer, "go.mod"), "")
 					p.write(t, filepath.Join(outer, "secret"), "s")
 					secret := filepath.Join(p.home, row.marked, "secret")
-					reads := func() bool { return run(t, p.guarded(row.flags, "cat", secret)).stdout == "s" }
+					reads := func() bool { return run(t, p.confined(row.flags, "cat", secret)).stdout == "s" }
 					if reads() {
 						t.Fatal("it's granted from the start")
 					}
-					if got := run(t, p.guarded(row.flags, "mv", "go.mod", "other")); got.code != 0 {
+					if got := run(t, p.confined(row.flags, "mv", "go.mod", "other")); got.code != 0 {
 						t.Fatalf("%+v", got)
 					}
 					if reads() != row.wider {
-						t.Errorf("the next command reads what's around the workspace: %v", !row.wider)
+						t.Errorf("the next command reads files around the workspace: %v", !row.wider)
 					}
 				})
 			}

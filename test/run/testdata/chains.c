@@ -1,4 +1,4 @@
-// Leaves chains of processes behind, each of which forks and ends at once, so that whoever looks for them one by one is always
+// Leaves chains of processes behind, each of which forks and ends at once, so that a process that looks for them one by one is always
 // too late. Arguments: how many, and a mark to find them by.
 #include <signal.h>
 #include <stdlib.h>

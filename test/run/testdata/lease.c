@@ -1,4 +1,4 @@
-// Takes a lease on the file (argument 1), with which nobody else can open it, and says what came of it.
+// Takes a lease on the file (argument 1), with which no other process can open it, and prints the result.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

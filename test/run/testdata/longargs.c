@@ -1,5 +1,5 @@
-// Says that its command line is a gigabyte long (PR_SET_MM_MAP needs no capability), and has a child of it refused, so that
-// whoever describes the child's ancestors reads it. Argument: the file that is refused.
+// Sets its command line to a gigabyte (PR_SET_MM_MAP needs no capability), and makes a child cause a denial, so that toolguard reads the
+// command lines of the child's ancestors. Argument: the denied file.
 #include <fcntl.h>
 #include <linux/prctl.h>
 #include <string.h>

@@ -10,7 +10,7 @@ int main(void) {
 	pid_t me = getpid(), child;
 	if (pipe(p))
 		return 1;
-	close(1); // or whoever reads what it says would wait for ever
+	close(1); // or the reader of its output would block forever
 	close(2);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); // for Yama
 	child = fork();

@@ -1,4 +1,4 @@
-// Ends while a process of its own traces it: its parent can't see it end before the tracer has let go. Argument: a mark.
+// Ends while a process of its own traces it: its parent can't reap it before the tracer has detached. Argument: a mark.
 #include <sys/ptrace.h>
 #include <unistd.h>
 

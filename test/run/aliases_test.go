@@ -15,9 +15,8 @@ func inNamespace(from, at string, argv ...string) []string {
 	return append([]string{"unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", from, at}, argv...)
 }
 
-// What a rule takes away isn't to be had by another name. Of both names something is granted: the same is had where no rule
-// takes it away.
-func TestOtherNames(t *testing.T) {
+// A file that a rule denies is denied by its aliases, too. Both paths have a grant: without the rule, the same access succeeds.
+func TestAliases(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount")
 	}
@@ -30,8 +29,8 @@ func TestOtherNames(t *testing.T) {
 	const grants = "version = 1\n[access]\ndefault = { fs = \"deny\" }\nprotect = false\n[[access.fs]]\npath = \".\"\nread = true\nwrite = true\n"
 	for _, row := range []struct {
 		name, rule, target, also string
-		file                     string // what the target is, seen from outside
-		refused                  bool   // by landlock, which can't hold it
+		file                     string // the target, seen from outside
+		refused                  bool   // by landlock, which can't enforce it
 	}{
 		{"bind mount", data, filepath.Join(mnt, "f"), filepath.Join(data, "f"), filepath.Join(data, "f"), true},
 		{"hard link", filepath.Join(p.home, "g"), filepath.Join(p.workspace, "g"), filepath.Join(p.home, "g"), filepath.Join(p.home, "g"), true},
@@ -91,7 +90,7 @@ func TestLinksFromElsewhere(t *testing.T) {
 			t.Errorf("%+v, want %s", got, want)
 		}
 		write := func(name string) bool {
-			run(t, p.guarded([]string{"--policy", policy}, "sh", "-c", `echo after > "$1"`, "sh", name))
+			run(t, p.confined([]string{"--policy", policy}, "sh", "-c", `echo after > "$1"`, "sh", name))
 			b, err := os.ReadFile(key)
 			must(t, err)
 			return string(b) != "before"

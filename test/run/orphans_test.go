@@ -17,7 +17,7 @@ func TestNothingIsLeft(t *testing.T) {
 	rows := []struct{ name, mark, script string }{
 		{"in the background", "1000.0301", `sleep 1000.0301 & echo started`},
 		{"daemon", "1000.0302", `setsid sh -c 'setsid sleep 1000.0302 >/dev/null 2>&1 < /dev/null &'; echo started`},
-		{"deaf", "1000.0303", `(trap "" TERM HUP; while :; do sleep 1000.0303; done) >/dev/null 2>&1 & echo started`},
+		{"ignores signals", "1000.0303", `(trap "" TERM HUP; while :; do sleep 1000.0303; done) >/dev/null 2>&1 & echo started`},
 		{"stopped", "1000.0304", `(kill -STOP $(sh -c 'echo $PPID'); sleep 1000.0304) & sleep 0.1; sleep 1000.0304 & kill -STOP $!; echo started`},
 		{"forking", "1000.0305", `f() { sleep 1000.0305 & f2 & }; f2() { while :; do sleep 1000.0305 & sleep 0.01; done; }; f; sleep 0.3; echo started`},
 	}
@@ -27,7 +27,7 @@ func TestNothingIsLeft(t *testing.T) {
 				needs(t, "setsid")
 				p := newPlace(t, u)
 				began := time.Now()
-				out := run(t, p.guarded(policy, "sh", "-c", r.script))
+				out := run(t, p.confined(policy, "sh", "-c", r.script))
 				if out.code != 0 || out.stdout != "started\n" {
 					t.Fatalf("%+v", out)
 				}
@@ -35,10 +35,10 @@ func TestNothingIsLeft(t *testing.T) {
 					t.Errorf("%d processes are left", n)
 				}
 				if !strings.Contains(out.stderr, "that the command had left in the background ended with it (--linger leaves such running)\n") {
-					t.Errorf("nothing says that they ended: %s", out.stderr)
+					t.Errorf("their end isn't reported: %s", out.stderr)
 				}
 				if strings.Contains(out.stderr, "signal a process outside") {
-					t.Errorf("toolguard's own signals are told as the command's denials: %s", out.stderr)
+					t.Errorf("toolguard's own signals are reported as the command's denials: %s", out.stderr)
 				}
 				t.Logf("ended after %v", time.Since(began))
 			})
@@ -46,12 +46,12 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// --linger leaves them, guarded as before, and the TMPDIR they may use.
+// --linger leaves the orphans, confined as before, and their TMPDIR.
 func TestLinger(t *testing.T) {
 	p := newPlace(t, users()[0])
 	secret := p.secret(t)
 	script := `(sleep 0.5; cat ` + secret + ` > got 2>&1; echo $TMPDIR > tmp; : > $TMPDIR/f && echo still >> tmp) >/dev/null 2>&1 & echo started`
-	out := run(t, p.guarded(append([]string{"--linger"}, policy...), "sh", "-c", script))
+	out := run(t, p.confined(append([]string{"--linger"}, policy...), "sh", "-c", script))
 	if out.stdout != "started\n" {
 		t.Fatalf("%+v", out)
 	}
@@ -63,20 +63,20 @@ func TestLinger(t *testing.T) {
 		return still
 	})
 	if !still {
-		t.Fatalf("what lingers can't use its TMPDIR: %q", tmp)
+		t.Fatalf("an orphan can't use its TMPDIR: %q", tmp)
 	}
 	defer os.RemoveAll(tmp)
 	if b, _ := os.ReadFile(filepath.Join(p.workspace, "got")); string(b) == "s" {
-		t.Error("what lingers isn't guarded any more")
+		t.Error("an orphan isn't confined any more")
 	}
 }
 
-// Limits hold for the whole session.
+// Limits apply to the whole session.
 func TestLimits(t *testing.T) {
 	for _, u := range users() {
 		t.Run(u.name+"/wall time", func(t *testing.T) {
 			p := newPlace(t, u)
-			out := run(t, p.guarded(append([]string{"--limits", "wall_time=300ms"}, policy...), "sh", "-c", "sleep 1000.0401; echo never"))
+			out := run(t, p.confined(append([]string{"--limits", "wall_time=300ms"}, policy...), "sh", "-c", "sleep 1000.0401; echo never"))
 			if out.code != 128+15 || out.stdout != "" {
 				t.Errorf("%+v", out)
 			}
@@ -86,7 +86,7 @@ func TestLimits(t *testing.T) {
 		})
 		t.Run(u.name+"/open files", func(t *testing.T) {
 			p := newPlace(t, u)
-			out := run(t, p.guarded(append([]string{"--limits", "open_files=20"}, policy...), "sh", "-c", "ulimit -Hn; ulimit -Sn; ulimit -n 21 || echo fixed"))
+			out := run(t, p.confined(append([]string{"--limits", "open_files=20"}, policy...), "sh", "-c", "ulimit -Hn; ulimit -Sn; ulimit -n 21 || echo fixed"))
 			if out.stdout != "20\n20\nfixed\n" {
 				t.Errorf("%+v", out)
 			}
@@ -94,22 +94,22 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A limit that this machine can't set is a refusal that names it, before anything starts; the control is the same policy
+// A limit that this machine can't set is an error that names it, before anything starts; the control is the same policy
 // without it.
 func TestLimitsThatCannotBeSet(t *testing.T) {
 	p := newPlace(t, users()[len(users())-1]) // an ordinary user without toolguardd has no cgroup to limit
-	got := run(t, p.guarded(append([]string{"--daemon", "none", "--limits", "memory=64MiB"}, policy...), "touch", "marker"))
+	got := run(t, p.confined(append([]string{"--daemon", "none", "--limits", "memory=64MiB"}, policy...), "touch", "marker"))
 	if _, err := os.Stat(filepath.Join(p.workspace, "marker")); got.code != 125 || err == nil {
 		t.Errorf("%+v, marker %v", got, err)
 	}
-	control := run(t, p.guarded(append([]string{"--daemon", "none"}, policy...), "touch", "marker"))
+	control := run(t, p.confined(append([]string{"--daemon", "none"}, policy...), "touch", "marker"))
 	if _, err := os.Stat(filepath.Join(p.workspace, "marker")); control.code != 0 || err != nil {
 		t.Errorf("control: %+v, marker %v", control, err)
 	}
 }
 
-// When toolguard is killed, what was in the background of the session may go on, which is a stated gap, but never unguarded. Where toolguardd
-// takes part it's ended (test/daemon.TestToolguardIsKilled).
+// When toolguard is killed, background processes of the session may continue, which is a stated gap, but always confined. With toolguardd
+// they are ended (test/daemon.TestToolguardIsKilled).
 func TestKilledToolguard(t *testing.T) {
 	eachUser(t, func(t *testing.T, p place) {
 		const mark = "1000.0306"
@@ -118,7 +118,7 @@ func TestKilledToolguard(t *testing.T) {
 		if out := run(t, p.command("sh", "-c", try)); out.stdout != "sdone\n" || out.stderr != "" {
 			t.Fatalf("control: %+v", out)
 		}
-		cmd := p.guarded(append([]string{"--daemon", "none"}, policy...), "sh", "-c", `(while [ ! -e go ]; do sleep 0.05; done; `+try+`; exec sleep `+mark+`) > tried 2>&1 & echo ready; wait`)
+		cmd := p.confined(append([]string{"--daemon", "none"}, policy...), "sh", "-c", `(while [ ! -e go ]; do sleep 0.05; done; `+try+`; exec sleep `+mark+`) > tried 2>&1 & echo ready; wait`)
 		begin(t, cmd)
 		must(t, cmd.Process.Kill())
 		_ = cmd.Wait()
@@ -133,14 +133,14 @@ func TestKilledToolguard(t *testing.T) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if strings.Count(tried, "Permission denied") != 2 || !strings.HasSuffix(tried, "\ndone\n") {
-			t.Errorf("what was left got %q", tried)
+			t.Errorf("the orphan got %q", tried)
 		}
 	})
 }
 
-// What can't be ended is told, after a bounded wait, and waiting for it doesn't flood the kernel's log, which would lose the
-// denials of others. Frozen processes are such, where cgroup v1 freezes them.
-func TestUnendable(t *testing.T) {
+// Unkillable processes are reported, after a bounded wait. Waiting for them doesn't flood the audit log, which would lose other sessions'
+// denials. Processes frozen by cgroup v1 are unkillable.
+func TestFrozenOrphans(t *testing.T) {
 	const freezers = "/sys/fs/cgroup/freezer"
 	if _, err := os.Stat(freezers + "/tasks"); os.Geteuid() != 0 || err != nil {
 		t.Skip("needs root and the freezer of cgroup v1")
@@ -154,7 +154,7 @@ func TestUnendable(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(group, file), []byte(value), 0))
 	}
 	p.write(t, "go", "")
-	cmd := p.guarded(append([]string{"--report", "always"}, policy...), "sh", "-c", "sleep "+mark+" >/dev/null 2>&1 & echo ready; while [ -e go ]; do sleep 0.05; done")
+	cmd := p.confined(append([]string{"--report", "always"}, policy...), "sh", "-c", "sleep "+mark+" >/dev/null 2>&1 & echo ready; while [ -e go ]; do sleep 0.05; done")
 	r := begin(t, cmd)
 	if !eventually(func() bool { return processes(t, "sleep\x00"+mark) == 1 }) { // sh has started it
 		t.Fatal("nothing is left behind")
