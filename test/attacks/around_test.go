@@ -42,7 +42,7 @@ func victim(t *testing.T, s *scene, _ *exec.Cmd) {
 	line, _ := bufio.NewReader(stdout).ReadString('\n')
 	words := strings.Fields(line)
 	if len(words) != 3 || words[0] != "READY" {
-		t.Fatalf("victim said %q", line)
+		t.Fatalf("victim wrote %q", line)
 	}
 	s.vars["PID"], s.vars["ADDRESS"] = words[1], words[2]
 }
@@ -152,8 +152,8 @@ func accomplice(t *testing.T, s *scene, cmd *exec.Cmd) {
 	cmd.Stdin = inside
 }
 
-// leftover checks whether the process whose pid the attack wrote down has ended, and ends it where it should live.
-func leftover(t *testing.T, s *scene, guarded bool) {
+// leftover checks whether the process whose pid the attack wrote has ended, and kills it if it was to survive.
+func leftover(t *testing.T, s *scene, confined bool) {
 	t.Helper()
 	f, err := os.Open(s.path("ws/pid"))
 	must(t, err)
@@ -164,9 +164,9 @@ func leftover(t *testing.T, s *scene, guarded bool) {
 	must(t, err)
 	err = unix.Kill(pid, 0)
 	switch {
-	case guarded && err == nil:
+	case confined && err == nil:
 		t.Errorf("process %d outlived the session", pid)
-	case !guarded && err != nil:
+	case !confined && err != nil:
 		t.Errorf("process %d is gone without toolguard: %v", pid, err)
 	}
 	if err == nil {
@@ -185,7 +185,7 @@ func eventsFile(t *testing.T, s *scene, _ *exec.Cmd) {
 	}
 }
 
-// looseToolguard puts toolguard where a guarded program may execute it, with a policy that lets it read everything.
+// looseToolguard copies toolguard to a folder from which a confined program may execute it, with a policy that lets it read everything.
 func looseToolguard(t *testing.T, s *scene, _ *exec.Cmd) {
 	t.Helper()
 	s.vars["TOOLGUARD"] = s.path("run/toolguard")
@@ -193,7 +193,7 @@ func looseToolguard(t *testing.T, s *scene, _ *exec.Cmd) {
 	s.write(t, "ws/loose.toml", "version = 1\n[access]\nruntime = false\nsecrets = false\ndefault = { fs = \"deny\", net = \"allow\", env = \"allow\" }\n[[access.fs]]\npath = \"/\"\nread = true\nexecute = true\n")
 }
 
-// freely gives the run a policy with all of /proc in it: what refuses is what's asked about.
+// freely grants the run all of /proc, so that only the tested mechanism denies.
 func freely(t *testing.T, s *scene, _ *exec.Cmd) {
 	t.Helper()
 	s.vars["POLICY"] = s.path("free.toml")
@@ -247,7 +247,7 @@ func mover(t *testing.T, s *scene, _ *exec.Cmd) {
 	})
 }
 
-// removeGroup removes a control group, in which what has ended is for another moment.
+// removeGroup removes a control group, whose ended processes count for a moment.
 func removeGroup(group string) error {
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if err := os.Remove(group); !errors.Is(err, unix.EBUSY) || time.Now().After(end) {
@@ -291,7 +291,7 @@ func listed(t *testing.T, s *scene, _ *exec.Cmd) {
 
 const binfmtDir = "/proc/sys/fs/binfmt_misc"
 
-// interpreters has the kernel execute two files, known by what they begin with, by the scene's program that may not be executed.
+// interpreters registers the scene's denied program with binfmt_misc, as the interpreter of two files, by their first bytes.
 func interpreters(t *testing.T, s *scene, _ *exec.Cmd) {
 	t.Helper()
 	for name, flags := range map[string]string{"registered": "", "registered-open": "F"} {

@@ -18,7 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// attack is one row: a program, what each of its attempts must get, and what the run needs around it.
+// attack is one row: a program, the expected result of each attempt, and the run's environment.
 type attack struct {
 	prog    string
 	args    string
@@ -27,29 +27,29 @@ type attack struct {
 
 	from, below int // the Landlock ABIs that the row is about; 0: all
 
-	bpf  map[string]got // what attempts get under the bpf backend, where it differs
-	more string         // rules beside the scene's; only bpf can hold a command to them
+	bpf  map[string]got // the results under the bpf backend, where they differ
+	more string         // rules added to the scene's; only bpf can enforce them on a command
 
 	anywhere bool // or any backend can
 
-	around func(*testing.T, *scene, *exec.Cmd)        // prepares the run
-	after  func(t *testing.T, s *scene, guarded bool) // looks at what is left
-	needs  func() string                              // what this machine lacks; "" for nothing
-	gap    string                                     // words of landlock's stated gap that lets it through
-	bpfGap string                                     // words of bpf's
+	around func(*testing.T, *scene, *exec.Cmd)         // prepares the run
+	after  func(t *testing.T, s *scene, confined bool) // checks the state after the run
+	needs  func() string                               // the missing feature of this machine; "" for none
+	gap    string                                      // words of landlock's stated gap that lets it through
+	bpfGap string                                      // words of bpf's
 }
 
-// got is what an attempt gets, and the event that it leaves.
+// got is an attempt's result, with its event.
 type got struct {
-	guarded string
-	event   wanted
+	confined string
+	event    wanted
 }
 
 // try is one attempt. Outcomes are "ok", or the errnos or the signal that it may end with; " / nobody " divides root's
-// outcome from an ordinary user's. A bare outcome other than "ok" says that there is no control here.
+// outcome from an ordinary user's. A bare outcome other than "ok" means that there is no control here.
 type try struct {
-	name, bare, guarded string
-	event               wanted
+	name, bare, confined string
+	event                wanted
 }
 
 // ok is the outcome of an attempt that works.
@@ -60,12 +60,12 @@ func rows() []attack {
 	return slices.Concat(fsRows, execRows, processRows, privilegeRows, netRows, kernelRows, bpfRows)
 }
 
-// TestControls runs the attacks bare: each must work, or its refusal under toolguard says nothing.
+// TestControls runs the attacks bare: each must succeed, or its denial under toolguard proves nothing.
 func TestControls(t *testing.T) {
 	each(t, bare, func(t *testing.T, a attack, s *scene) {
 		got := s.run(t, a, append([]string{s.vars["BIN"] + "/parent"}, s.command(a)...))
 		for _, y := range a.tries {
-			s.judge(t, y.name, got, y.bare)
+			s.compare(t, y.name, got, y.bare)
 		}
 		if a.after != nil {
 			a.after(t, s, false)
@@ -76,20 +76,20 @@ func TestControls(t *testing.T) {
 // TestGuarded runs the attacks under a policy that Landlock and seccomp enforce.
 func TestGuarded(t *testing.T) {
 	toolguard(t) // fails once, not for every row
-	each(t, landlock, guarded)
+	each(t, landlock, confined)
 }
 
 // TestGuardedByBPF runs them where the kernel's programs do: root's own, or those that toolguardd lends to an ordinary user.
 func TestGuardedByBPF(t *testing.T) {
 	serve(t)
-	each(t, bpf, guarded)
+	each(t, bpf, confined)
 }
 
-func guarded(t *testing.T, a attack, s *scene) {
+func confined(t *testing.T, a attack, s *scene) {
 	before := s.snapshot(t, a)
-	got := s.run(t, a, s.guarded(t, a))
+	got := s.run(t, a, s.confined(t, a))
 	for _, y := range a.tries {
-		s.judge(t, y.name, got, y.guarded)
+		s.compare(t, y.name, got, y.confined)
 	}
 	if after := s.snapshot(t, a); after != before {
 		t.Errorf("files changed from\n%s\nto\n%s", before, after)
@@ -100,8 +100,8 @@ func guarded(t *testing.T, a attack, s *scene) {
 	s.witness(t, a)
 }
 
-// TestRingsStayRefused has Landlock's backend refuse io_uring where a policy allows it, and say so before anything starts.
-func TestRingsStayRefused(t *testing.T) {
+// TestRingsStayDenied checks that the Landlock backend denies io_uring although a policy allows it, and reports that before anything starts.
+func TestRingsStayDenied(t *testing.T) {
 	a := attack{prog: "io_uring", tries: []try{{"setup", ok, "ENOSYS", callEvent("io_uring_setup").by("seccomp.io_uring")}}}
 	for _, u := range users() {
 		t.Run(u.name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestRingsStayRefused(t *testing.T) {
 	}
 }
 
-// TestStatedGaps holds the backends to naming, before anything starts, what they let through.
+// TestStatedGaps checks that the backends name, before anything starts, what they don't enforce.
 func TestStatedGaps(t *testing.T) {
 	for _, b := range []*backend{landlock, bpf} {
 		t.Run(b.name, func(t *testing.T) {
@@ -129,20 +129,20 @@ func TestStatedGaps(t *testing.T) {
 					t.Errorf("%s gets through, and --dry-run doesn't speak of %q", a.prog, a.gap)
 				}
 			}
-			// What it doesn't enforce of a policy that asks for it is said again where the command starts.
+			// Rules that it doesn't enforce are reported again when the command starts.
 			cmd := exec.Command(toolguard(t), append([]string{"exec", "--policy", s.vars["POLICY"]}, b.flags(users()[0])...)...)
 			cmd.Args, cmd.Env = append(cmd.Args, "--", "/bin/true"), s.env
 			out, err := cmd.CombinedOutput()
 			must(t, err)
 			missing := strings.Contains(said, "not enforceable (allowed)")
 			if missing == (b == bpf) || missing != strings.HasPrefix(string(out), "toolguard: landlock doesn't enforce protect") {
-				t.Errorf("--dry-run says that something isn't enforced: %t; the start says %q", missing, out)
+				t.Errorf("--dry-run reports a rule that isn't enforced: %t; the start prints %q", missing, out)
 			}
 		})
 	}
 }
 
-// dryRun is what is said of the scene's policy before anything starts.
+// dryRun is the report about the scene's policy before anything starts.
 func (s *scene) dryRun(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command(toolguard(t), "exec", "--policy", s.vars["POLICY"], "--backend", s.backend.name, "--dry-run")
@@ -154,7 +154,7 @@ func (s *scene) dryRun(t *testing.T) string {
 	return string(out)
 }
 
-// TestRowForEveryProgram keeps a program from being forgotten.
+// TestRowForEveryProgram checks that every program has a row.
 func TestRowForEveryProgram(t *testing.T) {
 	sources, err := filepath.Glob("src/*.*")
 	must(t, err)
@@ -168,7 +168,7 @@ func TestRowForEveryProgram(t *testing.T) {
 		must(t, err)
 		for _, say := range []string{"Tries: ", "Must get: ", "Event: "} {
 			if name != "attack" && !bytes.Contains(text, []byte(say)) {
-				t.Errorf("%s doesn't say %q", src, say)
+				t.Errorf("%s doesn't have %q", src, say)
 			}
 		}
 	}
@@ -207,8 +207,8 @@ func (s *scene) command(a attack) []string {
 	return append(argv, strings.Fields(a.args)...)
 }
 
-// guarded is the attack under toolguard.
-func (s *scene) guarded(t *testing.T, a attack) []string {
+// confined is the attack under toolguard.
+func (s *scene) confined(t *testing.T, a attack) []string {
 	t.Helper()
 	return slices.Concat([]string{toolguard(t), "exec", "--quiet", "--policy", "$POLICY", "--events", "$EVENTS", "--report", "never"},
 		s.backend.flags(s.user), []string{"--"}, s.command(a))
@@ -264,8 +264,8 @@ func results(t *testing.T, stdout, stderr string) map[string]string {
 	return got
 }
 
-// judge compares what an attempt got with what it must get.
-func (s *scene) judge(t *testing.T, name string, got map[string]string, want string) {
+// compare compares an attempt's result with the expected one.
+func (s *scene) compare(t *testing.T, name string, got map[string]string, want string) {
 	t.Helper()
 	root, nobody, both := strings.Cut(want, " / nobody ")
 	if want = root; both && s.user.uid != 0 {

@@ -9,16 +9,16 @@ import (
 	"github.com/toolguard/toolguard/internal/daemontest"
 )
 
-// backend is what holds the attacks to the policy.
+// backend is a backend under which the attacks run.
 type backend struct {
-	name  string
-	rows  func() []attack         // those that are about it, with what they get from it
-	told  func(user, wanted) bool // whether a refusal leaves this event
-	flags func(user) []string
+	name     string
+	rows     func() []attack         // the rows for it, with its results
+	reported func(user, wanted) bool // whether a denial has this event
+	flags    func(user) []string
 }
 
 var (
-	// bare is none: what an attack does without toolguard.
+	// bare is none: the attack without toolguard.
 	bare = &backend{rows: rows}
 
 	landlock = &backend{
@@ -32,7 +32,7 @@ var (
 			}
 			return list
 		},
-		told: func(u user, w wanted) bool { // others can't read the records: a stated gap
+		reported: func(u user, w wanted) bool { // other users can't read the records: a stated gap
 			return u.uid == 0 && w.who != "nobody" && landlockABI() >= 7 && auditMissing() == ""
 		},
 		flags: func(user) []string { return []string{"--backend", "landlock"} },
@@ -48,7 +48,7 @@ var (
 			}
 			return list
 		},
-		told: func(u user, w wanted) bool {
+		reported: func(u user, w wanted) bool {
 			return (w.who == "" || w.who == u.name) && (w.below == 0 || landlockABI() < w.below)
 		},
 		flags: func(u user) []string {
@@ -60,12 +60,12 @@ var (
 	}
 )
 
-// underBPF is the attack with what it gets from the bpf backend.
+// underBPF is the attack with its results under the bpf backend.
 func (a attack) underBPF() attack {
 	tries := make([]try, len(a.tries))
 	for i, y := range a.tries {
 		if other, ok := a.bpf[y.name]; ok {
-			y.guarded, y.event = other.guarded, other.event
+			y.confined, y.event = other.confined, other.event
 		}
 		tries[i] = y
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// built is where the binary and the programs are; it's filled once, by what needs it first.
+// built is where the binary and the programs are; it's filled once, on first use.
 var built struct {
 	dir                 string
 	toolguard, programs func() error

@@ -1,17 +1,17 @@
-// Package attacks runs the programs of src/, one for each trick by which a guarded command might get what its policy
+// Package attacks runs the programs of src/, one for each trick by which a confined command might get what its policy
 // doesn't grant.
 //
 // Each program runs twice, as root and as an ordinary user: bare, where the trick must work (or the control proves
-// nothing), and through `toolguard exec`, where it must get what the row says: a refusal, or, where the row names one of
-// the backend's stated gaps, success. Three witnesses look on: what the program got, the files it must not have changed, and,
+// nothing), and through `toolguard exec`, where it must get the row's result: a denial, or, where the row names one of
+// the backend's stated gaps, success. Three witnesses are compared: what the program got, the files it must not have changed, and,
 // where the kernel's records can be read, the event with the rule that decided.
 //
 // # Traps
 //
-// What others of the kind fell for, and the rows that try it here. Packages before a name are those of tests elsewhere.
+// Known bypasses of similar tools, and the rows that try them here. Packages before a name are those of tests elsewhere.
 //
-//	paths too long for what compares them               deep_path, internal/loader.TestMediates
-//	a path that can't be told is let through            deep_path, internal/session/denials.TestRefusedUnresolved
+//	paths too long for the comparison                   deep_path, internal/loader.TestMediates
+//	a path that can't be resolved is allowed            deep_path, internal/session/denials.TestRefusedUnresolved
 //	a group that is left                                cgroup_move
 //	/secret and /secretary                              component_boundary
 //	exempt by a process's name                          comm_game
@@ -30,5 +30,5 @@
 //	other ABIs and newer calls                          int80, x32, and the variants within each program
 //	a supervisor that decides on system calls           none: there is none
 //	a green run that tested nothing                     TestControls, test/must-run.txt
-//	refusals that take long                             test/net.TestRefusalIsQuick
+//	denials that take long                              test/net.TestRefusalIsQuick
 package attacks

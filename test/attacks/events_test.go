@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wanted describes the event that a refusal must leave. Empty fields aren't compared.
+// wanted describes the event of a denial. Empty fields aren't compared.
 type wanted struct {
 	resource, capability, target, rule string
 	reasons                            []string
 	none                               string // why there is no event
-	who                                string // whose refusal leaves it; "" for everybody's
-	below                              int    // Landlock's ABI from which on it refuses that itself; 0: it doesn't
+	who                                string // the user whose denial has the event; "" for every user
+	below                              int    // Landlock's ABI from which on it denies that itself; 0: it doesn't
 }
 
-// fsEvent is the event of a refused file operation. Reasons are separated by spaces.
+// fsEvent is the event of a denied file operation. Reasons are separated by spaces.
 func fsEvent(capability, target, reasons string) wanted {
 	return wanted{resource: "fs", capability: capability, target: target, reasons: strings.Fields(reasons)}
 }
@@ -33,19 +33,19 @@ func (w wanted) by(rule string) wanted {
 	return w
 }
 
-// on adds what it was done to.
+// on adds the target.
 func (w wanted) on(target string) wanted {
 	w.target = target
 	return w
 }
 
-// as adds whose refusal leaves it, where another's is refused by the kernel before any LSM is asked.
+// as limits the event to a user, where the kernel denies the other user's attempt before any LSM is called.
 func (w wanted) as(user string) wanted {
 	w.who = user
 	return w
 }
 
-// callEvent is the event of a refused system call. Its resource is the one that the call is refused for.
+// callEvent is the event of a denied system call. Its resource is the one that the call is denied for.
 func callEvent(name string) wanted {
 	return wanted{capability: name, reasons: []string{"syscall_denied"}}
 }
@@ -55,20 +55,20 @@ func commandEvent(program, reason string) wanted {
 	return wanted{resource: "commands", capability: "execute", target: program, reasons: []string{reason}}
 }
 
-// signalEvent is the event of a refused signal to a process, by its name.
+// signalEvent is the event of a denied signal to a process, by its name.
 func signalEvent(name string) wanted {
 	return wanted{target: name, reasons: []string{"syscall_denied"}}
 }
 
-// bpfEvent is the event of what the kernel's programs refuse to every session.
+// bpfEvent is the event of an operation that the BPF programs deny to every session.
 func bpfEvent(capability string) wanted {
 	return wanted{resource: "always", capability: capability, reasons: []string{"syscall_denied"}}
 }
 
-// noEvent says why a refusal leaves none.
+// noEvent is the reason why a denial has no event.
 func noEvent(why string) wanted { return wanted{none: why} }
 
-// seen is what a test looks at in an event.
+// seen has the fields of an event that a test compares.
 type seen struct{ Resource, Capability, Target, Rule, Reason string }
 
 // witness looks for the event of each attempt, where the kernel's records can be read.
@@ -76,7 +76,7 @@ func (s *scene) witness(t *testing.T, a attack) {
 	t.Helper()
 	var events []seen
 	for _, y := range a.tries {
-		if y.event.none != "" || !s.backend.told(s.user, y.event) {
+		if y.event.none != "" || !s.backend.reported(s.user, y.event) {
 			continue
 		}
 		if events == nil {
@@ -132,7 +132,7 @@ func landlockABI() int {
 	return int(abi)
 }
 
-// auditMissing says what keeps the kernel's records from being read here; "" for nothing.
+// auditMissing is the reason why the kernel's records can't be read here; "" if they can.
 func auditMissing() string {
 	if os.Getuid() != 0 {
 		return "needs root"

@@ -1,4 +1,4 @@
 package attacks
 
-// foreign tells of a program that can't be compiled for this architecture.
+// foreign reports whether a program can't be compiled for this architecture.
 func foreign(string) bool { return false }

@@ -4,5 +4,5 @@ package attacks
 
 import "slices"
 
-// foreign tells of a program that can't be compiled for this architecture.
+// foreign reports whether a program can't be compiled for this architecture.
 func foreign(name string) bool { return slices.Contains([]string{"int80.c", "x32.c"}, name) }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each says what this machine lacks for an attack, as "needs …"; "" for nothing.
+// Each returns the feature that this machine lacks for an attack, as "needs …"; "" for none.
 
 func python() string {
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
@@ -25,7 +25,7 @@ func amd64() string {
 	return ""
 }
 
-// setuidHere: only root can make a set-user-ID root program, and it counts only where the mount doesn't say nosuid.
+// setuidHere: only root can make a set-user-ID root program, and it counts only where the mount isn't nosuid.
 func setuidHere() string {
 	var st unix.Statfs_t
 	if os.Getuid() != 0 {

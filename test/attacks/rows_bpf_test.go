@@ -2,7 +2,7 @@
 
 package attacks
 
-// ringsGranted allows io_uring, which stays refused where nothing sees what is done by it (TestRingsStayRefused).
+// ringsGranted allows io_uring, which stays denied where no mechanism sees its requests (TestRingsStayDenied).
 const ringsGranted = `
 [access.syscalls]
 allow = ["io_uring_setup", "io_uring_enter", "io_uring_register"]

@@ -219,7 +219,7 @@ var execRows = []attack{
 	{prog: "exec_copy", args: "$NOOP $WS", tries: []try{
 		{"copy", ok, "EACCES", fsEvent("execute", "$WS/copy", "rule_denies").by("fs.1")},
 	}},
-	// Where the session may execute what it writes, memory adds nothing.
+	// Where the session may execute files that it writes, memory files add nothing.
 	{prog: "exec_memfd", args: "$NOOP $WS", more: "[[access.fs]]\npath = \"$RUN\"\nread = true\nexecute = true\n", anywhere: true, tries: []try{
 		{"memfd", ok, "EACCES EPERM", callEvent("memfd_create")},
 		{"memfd-exec", "ok EINVAL", "EACCES EPERM", callEvent("memfd_create")}, // MFD_EXEC is of Linux 6.3

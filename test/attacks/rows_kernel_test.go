@@ -2,7 +2,7 @@
 
 package attacks
 
-// Most of these have no control as an ordinary user, whom the kernel refuses them anyway; a new user namespace or a
+// Most of these have no control as an ordinary user, whom the kernel denies them anyway; a new user namespace or a
 // kernel set up otherwise would bring them into reach.
 var kernelRows = []attack{
 	{prog: "io_uring", tries: []try{

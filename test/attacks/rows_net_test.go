@@ -53,7 +53,7 @@ var netRows = []attack{
 		{"netlink-audit", "ok EPROTONOSUPPORT", "EACCES EPERM", callEvent("socket")},
 		{"netlink-uevent", ok, "EACCES EPERM", callEvent("socket")},
 		{"netlink-netfilter", "ok EPROTONOSUPPORT", "EACCES EPERM", callEvent("socket")},
-		// No control where the kernel lacks the family; the refusal comes first all the same.
+		// No control where the kernel lacks the family; the denial comes first nevertheless.
 		{"vsock", "ok EAFNOSUPPORT", "EACCES EPERM", callEvent("socket")},
 		{"alg", "ok EAFNOSUPPORT", "EACCES EPERM", callEvent("socket")},
 		{"key", "ok EAFNOSUPPORT EPERM", "EACCES EPERM", callEvent("socket")},

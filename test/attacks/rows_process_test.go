@@ -2,12 +2,12 @@
 
 package attacks
 
-// traced: as root the kernel's capability check comes before the LSMs': the one outside holds capabilities that the guarded one
-// lost (cap_ptrace_access_check). It leaves no record. What an ordinary user is refused, only the bpf backend tells,
-// and only where Landlock, which is there for ports (ABI 4), doesn't refuse it before.
+// traced: as root the kernel's capability check comes before the LSMs': the process outside has capabilities that the confined one
+// lost (cap_ptrace_access_check). It leaves no record. An ordinary user's denial is reported only by the bpf backend,
+// and only where Landlock, which is used for ports (ABI 4), doesn't deny it before.
 var traced = wanted{resource: "always", capability: "trace", reasons: []string{"syscall_denied"}, who: "nobody", below: 4}
 
-// toolguards own memory is nobody's to look at (PR_SET_DUMPABLE): the kernel refuses that before it asks any LSM.
+// No process may read toolguard's own memory (PR_SET_DUMPABLE): the kernel denies that before it calls any LSM.
 var toolguards = noEvent("it isn't dumpable")
 
 var processRows = []attack{
@@ -32,7 +32,7 @@ var processRows = []attack{
 	}},
 	{prog: "threads_trace", around: freely, tries: []try{
 		{"finds-it", ok, ok, noEvent("granted")},
-		{"has-threads", "ESRCH", ok, noEvent("granted")}, // no control: who starts it there has only one
+		{"has-threads", "ESRCH", ok, noEvent("granted")}, // no control: its parent has only one thread there
 		{"seize", ok, "EPERM", toolguards},
 		{"attach", ok, "EPERM", toolguards},
 		{"readv", ok, "EPERM", toolguards},

@@ -16,13 +16,13 @@ import (
 
 var must = childtest.Must
 
-// user is who runs an attack.
+// user is the user that runs an attack.
 type user struct {
 	name string
 	uid  int
 }
 
-// users are root and nobody where the tests run as root, else whoever runs them.
+// users are root and the user nobody where the tests run as root, else the current user.
 func users() []user {
 	if os.Getuid() == 0 {
 		return []user{{"root", 0}, {"nobody", 65534}}
@@ -31,12 +31,12 @@ func users() []user {
 }
 
 // scene is the small world that one run of an attack happens in. All of it belongs to the user, so that nothing but
-// the policy can be the reason for a refusal.
+// the policy can be the reason for a denial.
 type scene struct {
 	user    user
 	backend *backend
 	dir     string
-	vars    map[string]string // what $NAME stands for in a row
+	vars    map[string]string // the value of $NAME in a row
 	env     []string
 }
 
@@ -59,7 +59,7 @@ var untouchable = map[string]string{
 
 func newScene(t *testing.T, u user, b *backend, more string) *scene {
 	t.Helper()
-	top, err := os.MkdirTemp("/tmp", "toolguard-attack-") // not t.TempDir, which others can't enter
+	top, err := os.MkdirTemp("/tmp", "toolguard-attack-") // not t.TempDir, which other users can't enter
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(top) })
 	s := &scene{user: u, backend: b, dir: filepath.Join(top, "scene")}
@@ -82,7 +82,7 @@ func newScene(t *testing.T, u user, b *backend, more string) *scene {
 	return s
 }
 
-// policy is what the attacks run under. The rules' ids in the rows follow their order here; a row's own come after.
+// policy is the attacks' policy. The rules' ids in the rows follow their order here; a row's own come after.
 const policy = `version = 1
 name = "attacks"
 workspace = "$WS"
@@ -160,7 +160,7 @@ func (s *scene) write(t *testing.T, name, text string) {
 	must(t, os.WriteFile(p, []byte(text), 0o644))
 }
 
-// own gives everything to the user but the set-user-ID program, which is root's where that can be.
+// own changes the owner of everything to the user, except the set-user-ID program, which is root's if possible.
 func (s *scene) own(t *testing.T, top string) {
 	t.Helper()
 	must(t, filepath.WalkDir(top, func(p string, _ fs.DirEntry, err error) error {
@@ -172,7 +172,7 @@ func (s *scene) own(t *testing.T, top string) {
 	must(t, os.Chmod(s.vars["SETUID"], 0o755|fs.ModeSetuid))
 }
 
-// snapshot tells everything about the trees that no attack may change, but for what a stated gap lets this one change.
+// snapshot describes the trees that no attack may change, without what this one may change by a stated gap.
 func (s *scene) snapshot(t *testing.T, a attack) string {
 	t.Helper()
 	var b strings.Builder

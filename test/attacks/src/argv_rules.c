@@ -2,7 +2,7 @@
 // the listed one in a folder where execution is granted (3), the listed one as the interpreter of a listed script (4) and through the
 // dynamic loader; to execute the listed one by another name (argument 0, or a symlink's), and as the interpreter of a script that has
 // another name for it (5) or its own (6); as one of two programs that it's listed as, with the other's name or arguments; to be told that it may (AT_EXECVE_CHECK); and to have a second thread change the arguments while the kernel reads them.
-// Must get: EACCES; whoever changes them after a first look has the new process killed.
+// Must get: EACCES; if they change after the first check, the new process is killed.
 // Event: commands execute, reason args_not_listed or command_not_listed.
 #include "attack.h"
 #include <pthread.h>
@@ -102,7 +102,7 @@ static long by_descriptor(void)
 	return fd < 0 ? -1 : syscall(SYS_execveat, fd, "", argv, noenv, AT_EMPTY_PATH);
 }
 
-// by_proc executes it by a name that says nothing of it.
+// by_proc executes it by a name without the program's own.
 static long by_proc(void)
 {
 	char name[64];
@@ -135,7 +135,7 @@ static void *change(void *unused)
 	return unused;
 }
 
-// race starts the program again and again; it says by which name it was started.
+// race starts the program again and again; it prints the name that it was started by.
 static long race(void)
 {
 	for (int i = 0; i < TURNS; i++) {

@@ -1,11 +1,11 @@
-// What every attack shares: one line of answer for each attempt.
+// Shared by all attacks: one line of answer for each attempt.
 //
-//	RESULT ok NAME               the attempt got what it wanted
-//	RESULT denied ERRNO NAME     the kernel refused it
+//	RESULT ok NAME               the attempt succeeded
+//	RESULT denied ERRNO NAME     the kernel denied it
 //	RESULT killed SIGNAL NAME    the kernel ended the process that tried
 //	RESULT error TEXT            the attempt couldn't be made: never what a test expects
 //
-// Each attempt runs in a process of its own, so that none depends on what another left behind. A program exits 0 when
+// Each attempt runs in a process of its own, so that none depends on another's state. A program exits 0 when
 // it ran to its end, whatever it got.
 #ifndef ATTACK_H
 #define ATTACK_H
@@ -54,7 +54,7 @@ __attribute__((unused)) static void result(const char *name, long rc)
 		dprintf(1, "RESULT denied %s %s\n", strerrorname_np(errno) ?: "?", name);
 }
 
-// attempt calls f in a new process. f returns at least 0 when it got what it wanted, or -1 with errno.
+// attempt calls f in a new process. f returns at least 0 when it succeeded, or -1 with errno.
 __attribute__((unused)) static void attempt(const char *name, long (*f)(void))
 {
 	int status;
@@ -71,8 +71,8 @@ __attribute__((unused)) static void attempt(const char *name, long (*f)(void))
 		dprintf(1, "RESULT killed SIG%s %s\n", sigabbrev_np(WTERMSIG(status)), name);
 }
 
-// each_thread calls f for every thread of a process, until one call gets what it wanted. Their numbers are near the process's:
-// which they are, tgkill tells by what it refuses.
+// each_thread calls f for every thread of a process, until one call succeeds. Their numbers are near the process's:
+// tgkill's errors show which they are.
 __attribute__((unused)) static long each_thread(pid_t process, long (*f)(pid_t thread))
 {
 	int e = ESRCH;
@@ -88,7 +88,7 @@ __attribute__((unused)) static long each_thread(pid_t process, long (*f)(pid_t t
 	return -1;
 }
 
-// path puts a name beneath a folder; it keeps a few answers apart.
+// path joins a folder and a name; a few results stay valid at a time.
 __attribute__((unused)) static char *path(const char *dir, const char *name)
 {
 	static char buffers[8][4200];

@@ -1,4 +1,4 @@
-// Tries: to go on after the session's end: a grandchild in a session and process group of its own, deaf to SIGTERM,
+// Tries: to go on after the session's end: a grandchild in a session and process group of its own, ignoring SIGTERM,
 // SIGHUP and SIGINT, whose parents have exited. Its pid is written to the file named by argument 1.
 // Must get: ended with the session.
 // Event: session_end counts it among the leftover processes.

@@ -1,7 +1,7 @@
-// Tries: to get at what rules take away beneath a granted folder (argument 1): private/key, by every way to open it, and
+// Tries: to access files that rules deny beneath a granted folder (argument 1): private/key, by every way to open it, and
 // nest/inner by the folder above; to gain a capability by another name of kept/file, which may only be read, and by moving a file to
 // where execution is granted (2).
-// Must get: EACCES; EXDEV where it's the gain that is refused.
+// Must get: EACCES; EXDEV where the gain is denied.
 // Event: fs of the object itself, reason rule_denies with the rule beneath the grant, or no_gain.
 #include "attack.h"
 

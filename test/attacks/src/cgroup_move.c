@@ -1,5 +1,5 @@
 // Tries: to leave what holds the session by another control group: to move itself to the topmost one (argument 1), and to be moved to
-// one by somebody outside, who does so on seeing the file "pid" in the workspace (2) and says so by "moved"; then to read a file (3).
+// one by a process outside, which does so when the file "pid" appears in the workspace (2), and then makes "moved"; then to read a file (3).
 // Must get: EACCES.
 // Event: fs update of cgroup.procs, fs read of the file.
 #include "attack.h"

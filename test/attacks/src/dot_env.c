@@ -1,5 +1,5 @@
 // Tries: to read, change and replace the file .env of the workspace (argument 1), and to make one where there is none, by every
-// call that makes a name, under the rule `match = "**/.env"` that gives nothing.
+// call that makes a name, under the rule `match = "**/.env"` that grants nothing.
 // Must get: EACCES, or EXDEV from link and rename.
 // Event: fs of the entry itself, existing or not, by that rule.
 #include "attack.h"

@@ -1,5 +1,5 @@
 // Tries: to execute a program that may be read but not executed as the interpreter of a file that may be executed (in the
-// folder of argument 1), which the kernel was told of by binfmt_misc: looked up when it's needed, and opened when it was registered.
+// folder of argument 1), which is registered with binfmt_misc: looked up when it's needed, and opened when it was registered.
 // Must get: EACCES; Landlock isn't asked about an interpreter that was opened before.
 // Event: fs execute of the interpreter's own path.
 #include "attack.h"

@@ -1,7 +1,7 @@
 // Tries: to run a program that may be read but not executed (argument 1) by handing it to the dynamic loader, and by
 // mapping its code executable, at once or later.
 // Must get: EACCES where the backend sees executable mappings. Landlock has no hook for them: its stated gap.
-// Event: none under landlock, where nothing is refused.
+// Event: none under landlock, where nothing is denied.
 #include "attack.h"
 
 #if defined(__x86_64__)
@@ -10,7 +10,7 @@
 #define LOADER "/lib/ld-linux-aarch64.so.1"
 #endif
 
-// The loader says what it was refused by how it exits.
+// The loader's exit status shows what it was denied.
 static long by_loader(void)
 {
 	int status;

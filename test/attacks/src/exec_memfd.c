@@ -2,7 +2,7 @@
 // flags and with MFD_EXEC, then fexecve; to map it as code, at once and by mprotect; a file without a name (O_TMPFILE in the
 // workspace, argument 2).
 // Must get: EACCES or EPERM.
-// Event: fs execute, or syscall memfd_create, reason syscall_denied, where nobody sees what is done with it.
+// Event: fs execute, or syscall memfd_create, reason syscall_denied, where no mechanism sees its use.
 #include "attack.h"
 
 #ifndef MFD_EXEC
@@ -64,7 +64,7 @@ static long nameless(void)
 	fd = open(proc, O_RDONLY);
 	if (fd < 0)
 		return -1;
-	close(writer); // or execve says ETXTBSY
+	close(writer); // or execve fails with ETXTBSY
 	return run(fd, "tmpfile");
 }
 

@@ -1,4 +1,4 @@
-// Tries: to find a moment in which a process isn't guarded yet: forks from its first instruction on (a constructor,
+// Tries: to find a moment in which a process isn't confined yet: forks from its first instruction on (a constructor,
 // before main), and every process reads a secret (argument 1) as soon as it runs: by fork, vfork, a thread, and an
 // execve of itself.
 // Must get: EACCES from every one of them.
@@ -45,7 +45,7 @@ static long report(int n)
 	return n > 0 ? n : -1;
 }
 
-// again executes this program anew from a vfork; it exits 1 when it could read the secret.
+// again executes this program again from a vfork; it exits 1 when it could read the secret.
 static int again(char *self, char *secret)
 {
 	int status;

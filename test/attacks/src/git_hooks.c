@@ -1,8 +1,8 @@
 // Tries: to have git run something later that the session wrote, in the workspace (argument 1), all of which may be written: makes a
-// hook in repo/.git/hooks, and by another name of what is above it: moves .git away, edits, and moves it back; moves a prepared tree
+// hook in repo/.git/hooks, and by renaming a folder above it: moves .git away, edits, and moves it back; moves a prepared tree
 // there, or exchanges the two; makes such a folder where there is none, by a symlink, a link, a second repository.
-// Must get: EACCES, or EXDEV where a name would give what it leads to more.
-// Event: fs of the entry, by the rules of protect; no_gain of what is moved.
+// Must get: EACCES, or EXDEV where the new name would add a capability.
+// Event: fs of the entry, by the rules of protect; no_gain of the moved file.
 #include "attack.h"
 
 static char *at(const char *name) { return path(args[0], name); }
@@ -42,7 +42,7 @@ static long by_link(void)
 	return link(at("evil"), at("repo/.git/hooks/linked"));
 }
 
-// Two steps each: what is edited or prepared has another name meanwhile.
+// Two steps each: the edited or prepared file has another name meanwhile.
 static long moved_away(void)
 {
 	if (rename(at("repo/.git"), at("repo/git")) < 0)

@@ -1,6 +1,6 @@
-// Tries: what the policy grants: reads, writes, renames, links, removals and folders in the workspace (argument 1),
+// Tries: granted operations: reads, writes, renames, links, removals and folders in the workspace (argument 1),
 // reading a read-only tree (2), a temporary file in $TMPDIR, a child, a thread, a signal to itself, a pipe.
-// Must get: ok. It's the control that a guarded program can work at all.
+// Must get: ok. It's the control that a confined program can work at all.
 // Event: none.
 #include "attack.h"
 #include <pthread.h>

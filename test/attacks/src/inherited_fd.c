@@ -1,6 +1,6 @@
-// Tries: to use what its starter left open: a folder at descriptor 7 (to open file.txt beneath it) and a file at 8.
+// Tries: to use descriptors that its parent left open: a folder at descriptor 7 (to open file.txt beneath it) and a file at 8.
 // Must get: EBADF, since both were closed.
-// Event: none: nothing is there to refuse.
+// Event: none: there is nothing to deny.
 #include "attack.h"
 
 static long folder(void) { return fd_reads(openat(7, "file.txt", O_RDONLY)); }

@@ -1,4 +1,4 @@
-// Tries: where the policy allows io_uring, to do by it what the calls themselves may not: to open a key (argument 1), by the thread that
+// Tries: where the policy allows io_uring, to do operations by it that the system calls are denied: to open a key (argument 1), by the thread that
 // asks and by a worker of the kernel's; to change what is outside (argument 2); to take what is there into the workspace (argument 3) and
 // the other way; to make an internet socket; to connect to a socket outside (argument 4).
 // Must get: EACCES, EPERM or EXDEV.
@@ -7,7 +7,7 @@
 #include <linux/io_uring.h>
 #include <netinet/in.h>
 
-// by_ring does one thing by a ring of its own, and returns what came of it.
+// by_ring does one operation by a ring of its own, and returns its result.
 static long by_ring(struct io_uring_sqe asked)
 {
 	struct io_uring_params p = {0};

@@ -1,6 +1,6 @@
 // Tries: to send a signal to a process outside the session (argument 1) by every call that sends one, and to have the
 // kernel send it (F_SETOWN). The signals are ones that the process ignores.
-// Must get: EPERM; for F_SETOWN no refusal, but no signal either.
+// Must get: EPERM; for F_SETOWN no denial, but no signal either.
 // Event: landlock's record of the signal, reason syscall_denied.
 #include "attack.h"
 

@@ -1,7 +1,7 @@
 // Tries: to change how a process outside the session (argument 1), or a whole group, runs: its limits, priority
 // and processors; to see its memory pages and its robust list.
 // Must get: EPERM. Landlock has no hook for these calls; where seccomp lets them through they are a stated gap.
-// Event: syscall, reason syscall_denied, where seccomp refuses them.
+// Event: syscall, reason syscall_denied, where seccomp denies them.
 #include "attack.h"
 #include <sys/resource.h>
 
@@ -19,7 +19,7 @@ static long priority(void) { return setpriority(PRIO_PROCESS, pid(), getpriority
 
 static long group(void)
 {
-	setpgid(0, 0); // the one it's in may have others' processes in it
+	setpgid(0, 0); // its group may have processes outside the session
 	return setpriority(PRIO_PGRP, 0, getpriority(PRIO_PROCESS, 0));
 }
 

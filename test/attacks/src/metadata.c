@@ -1,8 +1,8 @@
-// Tries: to change what is written about file.txt of a read-only tree (argument 1): its mode, owner and times, by name and by a
-// descriptor that is open for reading, an extended attribute, and who may do what with it (an ACL).
-// Must get: EACCES where the backend sees such calls. Landlock has no hook for them: its stated gap. What is set as an attribute
-// seccomp refuses, with EOPNOTSUPP.
-// Event: fs update of the file; none under landlock, where nothing is refused but the attribute, with an event of the call.
+// Tries: to change the metadata of file.txt in a read-only tree (argument 1): its mode, owner and times, by name and by a
+// descriptor that is open for reading, an extended attribute, and an ACL.
+// Must get: EACCES where the backend sees such calls. Landlock has no hook for them: its stated gap. Seccomp denies setting an
+// attribute, with EOPNOTSUPP.
+// Event: fs update of the file; none under landlock, where only the attribute is denied, with an event of the call.
 #include "attack.h"
 #include <sys/xattr.h>
 

@@ -1,7 +1,7 @@
 // Tries: to make the device file of the kernel's memory and of the disk in the workspace (argument 1), where files may
 // be created, and to open it.
 // Must get: EPERM or EACCES.
-// Event: none: CAP_MKNOD is missing, and that refusal leaves no record.
+// Event: none: CAP_MKNOD is missing, and that denial has no record.
 #include "attack.h"
 #include <sys/sysmacros.h>
 

@@ -11,7 +11,7 @@ static long clone_tree(void) { return tree(); }
 
 static long move(void)
 {
-	// Without a tree the kernel would say EBADF; a refusal comes first.
+	// Without a tree the kernel's error would be EBADF; a denial comes first.
 	int fd = tree();
 	long rc = syscall(SYS_move_mount, fd, "", AT_FDCWD, args[0], MOVE_MOUNT_F_EMPTY_PATH);
 	if (rc == 0)

@@ -1,4 +1,4 @@
-// Tries: to change what is mounted on the workspace (argument 1) with the calls of old. Undoes what it did.
+// Tries: to change what is mounted on the workspace (argument 1) with the older calls. Undoes what it did.
 // Must get: EPERM.
 // Event: syscall mount, umount2, pivot_root, reason syscall_denied.
 #include "attack.h"
@@ -19,7 +19,7 @@ static long bind_it(void)
 	return rc;
 }
 
-// Where nothing is mounted the kernel says EINVAL to who may unmount, and EPERM to who may not.
+// Where nothing is mounted the error is EINVAL with the permission to unmount, and EPERM without it.
 static long unmount(void) { return umount2(args[0], 0); }
 static long pivot(void) { return syscall(SYS_pivot_root, args[0], args[0]); }
 

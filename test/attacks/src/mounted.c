@@ -1,4 +1,4 @@
-// Tries: to get at what a rule takes away by what is mounted there: a tmpfs in a folder that may not be read (argument 1), an overlay
+// Tries: to access files that a rule denies through mounts at their paths: a tmpfs in a folder that may not be read (argument 1), an overlay
 // in a folder that may only be read (2), whose files are copied up when they're opened for writing, or to be emptied: without what was in them.
 // Must get: EACCES, and the file keeps its bytes.
 // Event: fs of the path at which it's mounted, by the rule above the mount.

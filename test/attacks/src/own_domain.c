@@ -1,6 +1,6 @@
 // Tries: to read a file (argument 1) unseen, under a Landlock domain of its own whose denials it keeps out of the kernel's log; first
-// one that refuses no reads itself, then one that does (argument 2). The kernel logs a denial for the innermost domain that
-// refuses (landlock_log_denial, security/landlock/audit.c), as that one was told to.
+// one that denies no reads itself, then one that does (argument 2). The kernel logs a denial for the innermost domain that
+// denies (landlock_log_denial, security/landlock/audit.c), by that domain's flags.
 // Must get: EACCES from both.
 // Event: fs read of the first file. That of the second is a stated gap.
 #include "attack.h"

@@ -1,5 +1,5 @@
 // Tries: nothing. It starts another program (its arguments), passes SIGUSR2 on to it and waits for it, as toolguard does: for the
-// attacks that turn against who started them, when they run without toolguard.
+// attacks on their parent, when they run without toolguard.
 // Must get: left alone.
 // Event: none of its own.
 #include "attack.h"

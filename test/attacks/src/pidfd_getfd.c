@@ -1,6 +1,6 @@
-// Tries: to take descriptor 50 out of a process outside the session (argument 1).
+// Tries: to copy descriptor 50 from a process outside the session (argument 1).
 // Must get: EPERM.
-// Event: syscall pidfd_getfd where seccomp refuses it.
+// Event: syscall pidfd_getfd where seccomp denies it.
 #include "attack.h"
 
 static long take(void)

@@ -1,4 +1,4 @@
-// Tries: to read what /proc tells of a process outside the session (argument 1: pid, 2: address of a secret): its
+// Tries: to read the files in /proc of a process outside the session (argument 1: pid, 2: address of a secret): its
 // memory, environment, open files, root and memory map.
 // Must get: EACCES or EPERM.
 // Event: fs read of /proc/PID/…, reason outside_workspace.

@@ -1,6 +1,6 @@
 // Tries: to trace a process outside the session (argument 1: its pid), the one that supervises the session included.
 // Must get: EPERM.
-// Event: syscall ptrace where seccomp refuses it, else landlock's own record of it.
+// Event: syscall ptrace where seccomp denies it, else landlock's own record of it.
 #include "attack.h"
 #include <sys/ptrace.h>
 

@@ -1,6 +1,6 @@
 // Tries: to trace the process that started this one. Under toolguard that's the supervisor, which has no domain.
 // Must get: EPERM.
-// Event: syscall ptrace where seccomp refuses it, else landlock's own record of it.
+// Event: syscall ptrace where seccomp denies it, else landlock's own record of it.
 #include "attack.h"
 #include <sys/ptrace.h>
 

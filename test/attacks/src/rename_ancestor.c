@@ -1,4 +1,4 @@
-// Tries: to rename the folder that holds a read-only tree (argument 1: the tree), or the tree itself into the
+// Tries: to rename the folder that contains a read-only tree (argument 1: the tree), or the tree itself into the
 // workspace (2), so that its files get a path with more rights.
 // Must get: EACCES or EXDEV, and the tree stays where it is.
 // Event: fs, reason outside_workspace or rule_denies.

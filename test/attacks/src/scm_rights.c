@@ -1,8 +1,8 @@
 // Tries: to receive from its standard input, when that is a unix socket, the descriptor of a file that it may not open, then one of a
 // network socket, which it would be to connect.
 // Must get: nothing, where the backend sees received descriptors. Landlock has no hook for it: its stated gap. It takes
-// a helper outside the session that holds the other end of standard input, output or error.
-// Event: fs read of the file, net of the socket; none under landlock, where nothing is refused.
+// a helper outside the session that has the other end of standard input, output or error.
+// Event: fs read of the file, net of the socket; none under landlock, where nothing is denied.
 #include "attack.h"
 
 static int received(void)

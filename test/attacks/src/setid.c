@@ -1,7 +1,7 @@
-// Tries: to make a file that others execute with the session's user or group, by the mode that it's created with: by its name, without
+// Tries: to make a file that other users execute with the session's user or group, by the mode that it's created with: by its name, without
 // one (O_TMPFILE), as a node, in the workspace (argument 1). What is there, and a folder, may be asked for so.
 // Must get: EPERM where the backend sees such calls. Landlock has no hook for them: its stated gap.
-// Event: always create, or open, of the file; none under landlock, where nothing is refused.
+// Event: always create, or open, of the file; none under landlock, where nothing is denied.
 #include "attack.h"
 
 static long setuid_file(void) { return open(path(args[0], "setuid"), O_CREAT | O_WRONLY, 04755); }

@@ -1,5 +1,5 @@
 // Tries: to be root. It's the set-user-ID program that setuid.c executes.
-// Must get: the rights of who started it.
+// Must get: the rights of the user that started it.
 // Event: none of its own.
 #include "attack.h"
 

@@ -1,4 +1,4 @@
-// Tries: what must go on working: a socketpair, and passing a descriptor through it within the session.
+// Tries: operations that must still work: a socketpair, and passing a descriptor through it within the session.
 // Must get: ok.
 // Event: none.
 #include "attack.h"

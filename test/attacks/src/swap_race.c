@@ -1,6 +1,6 @@
 // Tries: to have one path checked and another opened: a thread swaps a name in the workspace (argument 1) between a
 // harmless file and a link to a secret (2) as fast as it can, while another opens it, until both have done so 5,000 times, and
-// the opening one was refused the link a hundred times: where both have one processor, neither sees much of the other.
+// the opening one was denied the link a hundred times: where both have one processor, neither sees much of the other.
 // Must get: never a byte of the secret.
 // Event: fs read of the secret's own path.
 #include "attack.h"

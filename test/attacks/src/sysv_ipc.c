@@ -1,8 +1,8 @@
-// Tries: to reach a process outside the session through what has no path: System V shared memory, message queues and
+// Tries: to reach a process outside the session through objects without a path: System V shared memory, message queues and
 // semaphores, POSIX message queues.
-// Must get: refused where the backend sees it. Landlock has no hook for them; where seccomp lets them through they are
+// Must get: denied where the backend sees it. Landlock has no hook for them; where seccomp lets them through they are
 // a stated gap.
-// Event: syscall, reason syscall_denied, where seccomp refuses them.
+// Event: syscall, reason syscall_denied, where seccomp denies them.
 #include "attack.h"
 #include <mqueue.h>
 #include <sys/msg.h>

@@ -1,5 +1,5 @@
 // Tries: to signal every thread of the process that started this one, by every call that sends a signal, and to have the kernel
-// send one (F_SETOWN_EX) to it and to the process group. Who starts a command passes SIGUSR2 on to it, which shows what came.
+// send one (F_SETOWN_EX) to it and to the process group. The parent of a command passes SIGUSR2 on to it, which shows a received signal.
 // Must get: EPERM; from the kernel's sending no error, but no signal either.
 // Event: landlock's record of the signal, reason syscall_denied.
 #include "attack.h"
@@ -41,7 +41,7 @@ static struct timespec later(void)
 	return wait;
 }
 
-// came says whether the signal has been passed on: by this process's parent, not by who signalled its group.
+// came reports whether the signal has been passed on: by this process's parent, not by the sender to its group.
 static long came(struct timespec wait)
 {
 	sigset_t usr2;
@@ -55,7 +55,7 @@ static long came(struct timespec wait)
 	return -1;
 }
 
-// by_owner writes to a pipe whose owner is to be told.
+// by_owner writes to a pipe whose owner gets a signal.
 static long by_owner(int type, pid_t id)
 {
 	struct f_owner_ex owner = {type, id};

@@ -2,7 +2,7 @@
 // change its limits and its place among those that the kernel ends when memory runs out. One of toolguard's threads is
 // restricted like the command itself, and shares all with the others.
 // Must get: EPERM, or EACCES for entries in /proc. As root the last is granted with the files in /proc.
-// Event: syscall, reason syscall_denied, where seccomp refuses; landlock's own record where it's the one that does.
+// Event: syscall, reason syscall_denied, where seccomp denies; landlock's own record where it's the one that does.
 #include "attack.h"
 #include <sys/ptrace.h>
 #include <sys/resource.h>

@@ -11,7 +11,7 @@ static long type_it(void)
 	return ioctl(0, TIOCSTI, &c);
 }
 
-// The kernel looks at the low 32 bits of the request only (CVE-2019-10063, CVE-2023-28100 in others' filters).
+// The kernel looks at the low 32 bits of the request only (CVE-2019-10063, CVE-2023-28100 in other projects' filters).
 static long high_bits(void)
 {
 	char c = 'x';

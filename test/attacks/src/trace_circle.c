@@ -6,7 +6,7 @@
 #include <sys/ptrace.h>
 
 static int said[2];
-static pid_t a; // who is traced by b, its child
+static pid_t a; // traced by b, its child
 
 static void say(long rc)
 {
@@ -92,7 +92,7 @@ static void back(void)
 {
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	say(ptrace(PTRACE_SEIZE, tracer, 0, 0));
-	_exit(0); // or its tracer, stopped by a signal, would let nobody go on
+	_exit(0); // or its tracer, stopped by a signal, would let no process continue
 }
 
 static long born(void)

@@ -1,7 +1,7 @@
-// Tries: to be found by a process outside that looks for a service by its abstract name (argument 1): as a stream and by datagrams. It says
-// in the workspace (2) that it waits, and is told there that somebody has looked.
-// Must get: EAGAIN, nobody has come. Landlock's scopes are about what a session connects to: a stated gap where sockets can be made.
-// Event: none: the session is refused nothing.
+// Tries: to be found by a process outside that looks for a service by its abstract name (argument 1): as a stream and by datagrams. It makes
+// a file in the workspace (2) when it waits, and finds one there when the process has looked.
+// Must get: EAGAIN, no connection. Landlock's scopes are about what a session connects to: a stated gap where sockets can be made.
+// Event: none: the session is denied nothing.
 #include "attack.h"
 
 static int named(int type)

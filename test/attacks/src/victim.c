@@ -1,4 +1,4 @@
-// Tries: nothing. It's the process of the same user outside the session that other attacks try to reach: it holds a
+// Tries: nothing. It's the process of the same user outside the session that other attacks try to reach: it has a
 // secret in memory and in its environment, keeps a descriptor of a file open (number 50), and listens on an abstract
 // unix socket (argument 1), on a stream socket by path (2) and on a datagram socket by path (3). It says
 // "READY pid address" and ends when its input does.

@@ -1,6 +1,6 @@
 // Tries: to read and write the memory of a process outside the session (argument 1: pid, 2: address of a secret).
 // Must get: EPERM.
-// Event: syscall process_vm_readv, process_vm_writev where seccomp refuses them.
+// Event: syscall process_vm_readv, process_vm_writev where seccomp denies them.
 #include "attack.h"
 #include <sys/uio.h>
 
