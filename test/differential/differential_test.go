@@ -38,7 +38,7 @@ var (
 const (
 	hostDir      = "/etc/toolguard/policy.d"
 	settingsFile = "/etc/toolguard/toolguardd.toml"
-	settings     = "[audit]\nsize = 16777216\non_full = \"drop\"\n" // a full one would refuse the sessions of a long run
+	settings     = "[audit]\nsize = 16777216\non_full = \"drop\"\n" // a full one would reject the sessions of a long run
 	perSession   = 1000                                             // operations
 )
 
@@ -64,7 +64,7 @@ func TestKernelAgrees(t *testing.T) {
 	all.judge(t)
 }
 
-// tally is how operations ended, by what they do: those that ended with an error of their own are done.
+// tally counts results by operation: an operation that ended with another error than a denial counts as allowed.
 type tally map[string]*struct{ Done, Allowed, Denied int }
 
 func (a tally) of(do string) *struct{ Done, Allowed, Denied int } {
@@ -74,7 +74,7 @@ func (a tally) of(do string) *struct{ Done, Allowed, Denied int } {
 	return a[do]
 }
 
-// judge says whether enough was allowed, and denied, to know anything.
+// judge fails the test if too few operations were allowed, or denied, for a comparison.
 func (a tally) judge(t *testing.T) {
 	t.Helper()
 	sum := tally{}.of("")
@@ -92,7 +92,7 @@ func (a tally) judge(t *testing.T) {
 	}
 }
 
-// prepare mounts what trees grow on, makes the folder of programs, and starts toolguardd.
+// prepare mounts the trees' file systems, makes the folder of programs, and starts toolguardd.
 func prepare(t *testing.T) (operator string) {
 	t.Helper()
 	for _, at := range []string{"/mnt/tmpfs", "/mnt/btrfs"} {
@@ -155,7 +155,7 @@ func (s *scene) policy(t *testing.T, operator string) (file string, c *policy.Co
 	return "", nil
 }
 
-// hold keeps the numbers of the files that the policy knows by them from being given to others meanwhile: it denies those as well.
+// hold keeps open the files that the policy denies by inode number, so that no other file gets their numbers.
 func (s *scene) hold(t *testing.T, c *policy.Compiled) {
 	t.Helper()
 	if len(c.Links) == 0 {
@@ -186,7 +186,7 @@ func compile(file string, texts map[string]string) (*policy.Compiled, error) {
 	return policy.Compile(src, hostfs.Machine{})
 }
 
-// guard starts the guarded process.
+// guard starts the confined process.
 func guard(t *testing.T, file, events, operator string) *process {
 	t.Helper()
 	p, err := start(filepath.Join(os.Getenv("TOOLGUARD_BUILT"), "toolguard"), "exec", "--daemon", "require", "--policy", file, "--tool", "t",
@@ -200,14 +200,14 @@ func guard(t *testing.T, file, events, operator string) *process {
 // session is operations under a policy, all of them compared, then the events.
 type session struct {
 	*scene
-	t       *testing.T
-	c       *policy.Compiled
-	guarded *process
-	events  string
-	denials map[denial]int
-	asked   map[denial][]operation // what was denied so
-	all     tally
-	done    int
+	t        *testing.T
+	c        *policy.Compiled
+	confined *process
+	events   string
+	denials  map[denial]int
+	asked    map[denial][]operation // what was denied so
+	all      tally
+	done     int
 }
 
 func (s *scene) session(t *testing.T, operator string, n int, all tally) {
@@ -216,18 +216,18 @@ func (s *scene) session(t *testing.T, operator string, n int, all tally) {
 	must(t, alone())
 	x := &session{scene: s, t: t, c: c, denials: map[denial]int{}, asked: map[denial][]operation{}, all: all}
 	x.events = filepath.Join(t.TempDir(), "events")
-	x.guarded = guard(t, file, x.events, operator)
+	x.confined = guard(t, file, x.events, operator)
 	for x.done < n {
 		x.burst()
 	}
-	must(t, x.guarded.end())
-	x.told()
+	must(t, x.confined.end())
+	x.reported()
 }
 
 // burst does some operations: those that change nothing for others together, and then each of the rest.
 func (x *session) burst() {
 	for range 10 {
-		x.add(x.fresh()) // by somebody else
+		x.add(x.fresh()) // from outside
 	}
 	var together, alone []operation
 	var wants []want
@@ -250,11 +250,11 @@ func (x *session) burst() {
 func (x *session) now() asked { return asked{x.c, remembering{kinds: map[string]kind{}}} }
 
 func (x *session) compare(list []operation, wants []want) {
-	results, err := x.guarded.do(work{Mine: list})
+	results, err := x.confined.do(work{Mine: list})
 	if err != nil {
 		x.t.Fatalf("%v: the session is gone: %v", list, err)
 	}
-	for _, failed := range []bool{false, true} { // what was done, and should have been refused, may have others fail
+	for _, failed := range []bool{false, true} { // an operation that was done, and should have been denied, may make others fail
 		for i, o := range list {
 			if got := results[i].Errno; (got != 0) == failed {
 				x.one(o, wants[i], got)
@@ -289,8 +289,8 @@ func policyQuestion(w want) explain.Question {
 	return explain.Question{Resource: policy.FS, Target: w.target}
 }
 
-// compare says whether toolguard refused, and what is wrong about how an operation ended. What failed is tried without toolguard,
-// unless it's clear who refused: as long as it fails, it changes nothing.
+// compare reports whether toolguard denied an operation, and what is wrong about its result. A failed operation is repeated without
+// toolguard, unless it's clear what denied it: as long as it fails, it changes nothing.
 func compare(o operation, w want, got syscall.Errno) (denied bool, complaint string) {
 	switch {
 	case got == 0 && w.refuses():
@@ -312,7 +312,7 @@ func compare(o operation, w want, got syscall.Errno) (denied bool, complaint str
 
 func (w want) refuses() bool { return !w.Allow || w.device }
 
-// errno is how toolguard refuses.
+// errno is the error of a denial.
 func (w want) errno() syscall.Errno {
 	if w.Reason == policy.NoGain && !w.device {
 		return syscall.EXDEV

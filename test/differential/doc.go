@@ -1,10 +1,10 @@
 // Package differential asks the kernel and the evaluator the same questions: random trees, random policies, random operations,
-// through the real binary in a virtual machine (make vm-test). A process under `toolguard exec` does what it's told; what it gets
+// through the real binary in a virtual machine (make vm-test). A process under `toolguard exec` executes operations; their results
 // must be what policy.CheckFS, CheckRename and CheckLink say of the same paths, the event must name what they name, and what they
 // allow must end as it ends without toolguard.
 //
-// Every fourth session is of races: of two processes in it, and of somebody outside who exchanges names that the two use. What
-// they get then depends on who comes first, so it's held against something weaker: nothing that was there is read, changed or
+// Every fourth session is of races: of two processes in it, and of a process outside that exchanges names that the two use. What
+// they get then depends on who comes first, so the tests check a weaker property: nothing that was there is read, changed or
 // taken away unless one of the names that it can have had gives that, and nothing is made where it may not be. It was tried with
 // programs that don't look whether a path was renamed while they followed it (changed, bpf/lib/dentry.h), and linger on the way: one
 // race session in ten fails.
@@ -21,6 +21,6 @@
 //	scripts/vm/run -k 6.12 -m 1536 -t 40000 -f package.test -f "$built" -- env TOOLGUARD_VM=6.12 "TOOLGUARD_BUILT=/t/${built##*/}" \
 //		./package.test -test.timeout 0 -test.v -operations 1000000 -seed 10000
 //
-// A million operations, in parts, on 6.1 and 6.12 (November 2026, up to 5014ae0): five sessions differed. Four of them toolguard refused to
+// A million operations, in parts, on 6.1 and 6.12 (November 2026, up to 5014ae0): five sessions differed. Four of them toolguard failed to
 // start for symlinks that it couldn't follow, and starts since; one was this test's mistake about what a move uncovers.
 package differential

@@ -82,7 +82,7 @@ var wanted = map[string]uint32{
 	"truncate": unix.S_IFREG, "ftruncate": unix.S_IFREG, "removexattr": unix.S_IFREG, "lremovexattr": unix.S_IFREG, "fremovexattr": unix.S_IFREG,
 }
 
-// alters says whether others may end in another way after an operation: it changes names, or who may do what.
+// alters reports whether an operation may change the results of others: it changes names, or who may do what.
 func alters(o operation) bool {
 	switch o.Do {
 	case "open", "open2":
@@ -94,7 +94,7 @@ func alters(o operation) bool {
 	return slices.Contains(makes, o.Do) || slices.Contains(moves, o.Do)
 }
 
-// changes says whether an operation may alter anything where the policy says that of it. What is refused doesn't, except for an open
+// changes says whether an operation may alter anything where the policy says that of it. A denied one doesn't, except for an open
 // that makes a file and may not read it.
 func changes(o operation, w want) bool {
 	return alters(o) && (!w.refuses() || o.Do == "open" || o.Do == "open2")

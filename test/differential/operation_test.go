@@ -53,7 +53,7 @@ func short(path string) string {
 	return fmt.Sprintf("%q", strings.Join(parts, "/"))
 }
 
-// do does it, in whoever calls it. It's on one thread, with a current folder of its own.
+// do executes it in the calling process, on one thread with a current folder of its own.
 func (o operation) do() (r result) {
 	var a, b place
 	defer func() {
@@ -293,7 +293,7 @@ func (o operation) talk(a *place) (err error) {
 		kind = unix.SOCK_DGRAM
 	}
 	fd, to := a.socket(kind|unix.SOCK_NONBLOCK), unix.SockaddrUnix{Name: a.path()}
-	if len(to.Name) > 107 { // what an address has room for
+	if len(to.Name) > 107 { // the capacity of an address
 		to.Name = fmt.Sprintf("/proc/self/fd/%d", a.open(unix.O_PATH))
 	}
 	if o.Do == "send" {

@@ -23,7 +23,7 @@ const (
 	oneProcessor = "GOMAXPROCS=1"       // is enough: an emulated machine is slow at waking another one
 )
 
-// TestMain is also the guarded process: it does the operations that it reads and answers how they ended.
+// TestMain is also the confined process: it executes the operations that it reads and answers with their results.
 func TestMain(m *testing.M) {
 	if programs = os.Getenv(operatorVar); programs == "" {
 		os.Exit(m.Run())
@@ -49,7 +49,7 @@ func alone() error {
 	return unix.Unshare(unix.CLONE_FS)
 }
 
-// bare does an operation without toolguard, and without capabilities, as the guarded process has none.
+// bare does an operation without toolguard, and without capabilities, as the confined process has none.
 func bare(o operation) syscall.Errno {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var had, none [2]unix.CapUserData
@@ -65,7 +65,7 @@ func bare(o operation) syscall.Errno {
 	return got
 }
 
-// work is what a process is told to do.
+// work is the order to a process.
 type work struct {
 	Mine, Others []operation // Others are for a second process of the same session, at the same time
 	Times        int
@@ -107,7 +107,7 @@ func (w work) do() (all []result) {
 	return all
 }
 
-// process does what it's told.
+// process executes its orders.
 type process struct {
 	cmd   *exec.Cmd
 	in    *gob.Encoder

@@ -13,13 +13,13 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// rule says what there is on a path.
+// rule grants or denies capabilities on a path.
 type rule struct {
 	path string
 	caps policy.Caps
 }
 
-// others are authorities beside the host and the session: each only takes away.
+// others are layers besides the host's and the session's: each can only deny.
 var others = []string{"profile", "provider", "global", "agent", "agent.a", "group", "sandbox"}
 
 // policies writes a host's policy and a session's with a tool's in it, and what either says for some of the others: from a rule
@@ -45,7 +45,7 @@ func (s *scene) policies(operator string) (host, session string) {
 	return host, session
 }
 
-// access is what one authority says. The guarded process itself and the programs are granted; where nothing else would be, the
+// access is what one authority says. The confined process itself and the programs are granted; where nothing else would be, the
 // tree is, too.
 func (s *scene) access(in, stance, operator string, n int) string {
 	text := fmt.Sprintf("[%s]\nprotect = %v\nsecrets = %v\ndefault = { fs = %q, net = \"allow\", env = \"allow\", commands = \"allow\" }\n", in, s.r.IntN(2) == 0, s.r.IntN(2) == 0, stance)

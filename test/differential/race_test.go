@@ -21,7 +21,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// pair is two names that somebody outside exchanges again and again, or moves one thing between.
+// pair is two names that a process outside repeatedly exchanges, or moves one thing between.
 type pair struct{ a, b string }
 
 // other is a path's other name by the pair; ok is false when it has none.
@@ -64,7 +64,7 @@ func (s *scene) pairs() (list []pair) {
 	return list
 }
 
-// toggle exchanges them until it's told to stop, with time enough between for a walk to a path.
+// toggle exchanges them until it's stopped, with time enough between for a walk to a path.
 func (p pair) toggle(stop <-chan struct{}) {
 	for {
 		select {
@@ -83,7 +83,7 @@ func (p pair) toggle(stop <-chan struct{}) {
 type object struct {
 	names  []string
 	held   policy.Caps // what rules leave of it, whatever its name
-	fd     int         // keeps its number from being given to another file
+	fd     int         // so that no other file gets its number
 	before unix.Stat_t
 	xattr  bool
 }
@@ -149,29 +149,29 @@ func (o *object) needed() (need policy.Caps) {
 	return 0
 }
 
-// races are operations of one or two guarded processes, with somebody outside who moves things about, or not. How they end can't be
+// races are operations of one or two confined processes, with or without a process outside that moves files. How they end can't be
 // known; but nothing may get what none of its names gives.
 func (s *scene) races(t *testing.T, operator string, n int, all tally) {
 	t.Helper()
 	pairs := s.pairs()
 	file, c := s.policy(t, operator)
 	events := filepath.Join(t.TempDir(), "events")
-	guarded := guard(t, file, events, operator)
+	confined := guard(t, file, events, operator)
 	for done := 0; done < n && !t.Failed(); {
 		x := &race{scene: s, t: t, c: c, all: all}
 		if p := pairs[s.r.IntN(len(pairs))]; s.r.IntN(3) > 0 && straight(p.a) && straight(p.b) {
 			x.pairs = []pair{p}
 		}
-		done += x.run(guarded)
+		done += x.run(confined)
 	}
-	must(t, guarded.end())
-	told, err := os.ReadFile(events)
-	if at := bytes.Index(told, []byte(policy.EngineError)); at >= 0 {
-		told = told[bytes.LastIndexByte(told[:at], '\n')+1:]
-		t.Errorf("the kernel and the evaluator disagree: %s", told[:bytes.IndexByte(told, '\n')])
+	must(t, confined.end())
+	reported, err := os.ReadFile(events)
+	if at := bytes.Index(reported, []byte(policy.EngineError)); at >= 0 {
+		reported = reported[bytes.LastIndexByte(reported[:at], '\n')+1:]
+		t.Errorf("the kernel and the evaluator disagree: %s", reported[:bytes.IndexByte(reported, '\n')])
 	}
-	if err != nil || len(told) == 0 {
-		t.Errorf("nothing was told: %v", err)
+	if err != nil || len(reported) == 0 {
+		t.Errorf("nothing was reported: %v", err)
 	}
 }
 
@@ -183,8 +183,8 @@ type race struct {
 	pairs []pair // what may be moved from one name to the other, by whoever it may be
 }
 
-// run is one race: of many operations once, or, with somebody outside, of few again and again.
-func (x *race) run(guarded *process) (done int) {
+// run is one race: of many operations once, or, with a process outside, of few repeatedly.
+func (x *race) run(confined *process) (done int) {
 	for range 10 {
 		x.add(x.fresh())
 	}
@@ -202,13 +202,13 @@ func (x *race) run(guarded *process) (done int) {
 	stop := make(chan struct{})
 	for _, p := range outside {
 		wait.Go(func() { p.toggle(stop) })
-		for _, o := range slices.Concat(w.Mine, w.Others) { // once allowed, they're moved on by somebody who may
+		for _, o := range slices.Concat(w.Mine, w.Others) { // when allowed, the process outside moves them, too
 			if o.Path2 != "" {
 				x.pairs = append(x.pairs, pair{o.Path, o.Path2})
 			}
 		}
 	}
-	results, err := guarded.do(w)
+	results, err := confined.do(w)
 	close(stop)
 	wait.Wait()
 	if err != nil {
@@ -219,7 +219,7 @@ func (x *race) run(guarded *process) (done int) {
 	return len(results)
 }
 
-// near is an operation on what somebody outside moves, half of the time.
+// near is, half of the time, an operation on files that the process outside moves.
 func (x *race) near() operation {
 	o := x.next()
 	for len(x.pairs) > 0 && o.Path2 != "" && !(x.plain(o.Path) && x.plain(o.Path2)) {
@@ -238,7 +238,7 @@ func (x *race) near() operation {
 	return o
 }
 
-// plain says whether a path's folders are what they're called, and stay that: what is moved by it then has these names.
+// plain reports whether a path's folders are what they're called, and stay that: what is moved by it then has these names.
 func (x *race) plain(path string) bool {
 	return straight(path) && !slices.ContainsFunc(x.pairs, func(p pair) bool {
 		_, moves := p.other(path)
@@ -246,7 +246,7 @@ func (x *race) plain(path string) bool {
 	})
 }
 
-// straight says whether a path's folders are what they're called.
+// straight reports whether a path's folders are what they're called.
 func straight(path string) bool {
 	dir := filepath.Dir(path)
 	at, err := filepath.EvalSymlinks(dir)
@@ -336,7 +336,7 @@ func has(o operation) []policy.Caps {
 	return []policy.Caps{policy.Read | policy.Update}
 }
 
-// gives says whether all of need, or any of it, is given to something by one of the names that it had, or may have had.
+// gives reports whether all of need, or any of it, is given to something by one of the names that it had, or may have had.
 func (x *race) gives(names []string, need policy.Caps, all bool) bool {
 	seen := map[string]bool{}
 	for _, name := range names {

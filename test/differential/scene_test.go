@@ -24,7 +24,7 @@ var components = []string{
 	"é", "e\u0301", "a b", "a\nb", `a"b\'`, strings.Repeat("n", 255), strings.Repeat("n", 254) + "m",
 }
 
-// programs is a folder with a program and scripts for it, beside the trees. Hard links and copies of them are in the trees under
+// programs is a folder with a program and scripts for it, outside the trees. Hard links and copies of them are in the trees under
 // the same names, which is how the expectation knows what executes them.
 var programs string
 
@@ -173,7 +173,7 @@ func (s *scene) deep() {
 	s.names = append(s.names, path, filepath.Dir(path), path[:len(path)-20])
 }
 
-// nameable says whether a policy that names this can be handed to toolguardd, which takes no names that aren't UTF-8.
+// nameable reports whether a policy with this name can be passed to toolguardd, which rejects names that aren't UTF-8.
 func nameable(path string) bool {
 	for at := path; ; at = filepath.Dir(at) {
 		if to, err := filepath.EvalSymlinks(at); err == nil {

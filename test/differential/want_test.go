@@ -12,11 +12,11 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
-// want is what the policy says of an operation.
+// want is the policy's decision on an operation.
 type want struct {
 	policy.Verdict
 	target string // on which it was decided
-	device bool   // refused whatever the policy says
+	device bool   // denied whatever the policy
 }
 
 // step is one thing that an operation needs, if everything before was given.
@@ -106,7 +106,7 @@ func (c asked) folder(path string) bool {
 
 // steps are all given, or it's the first one that isn't.
 func steps(c asked, all ...step) want {
-	w := want{Verdict: policy.Verdict{Allow: true}} // who needs nothing
+	w := want{Verdict: policy.Verdict{Allow: true}} // without a need
 	for _, s := range all {
 		w = want{target: resolve(c, s.path, s.follow)}
 		if w.Verdict = c.CheckFile(w.target, c.file(w.target), s.caps); !w.Allow {
@@ -212,7 +212,7 @@ func mode(path string) uint32 {
 	return st.Mode & unix.S_IFMT
 }
 
-// crosses says whether two names are on different mounts: rename and link then end with EXDEV, before anybody is asked. A link's
+// crosses reports whether two names are on different mounts: rename and link then end with EXDEV, before any hook is called. A link's
 // old name is looked up for what it is, and may be a mount itself.
 func crosses(o operation) bool {
 	old, flags := filepath.Dir(o.Path), 0

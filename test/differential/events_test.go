@@ -15,7 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
-// denial is what an event tells.
+// denial has the fields of a denial's event.
 type denial struct{ target, rule, reason string }
 
 func (w want) denial(c *policy.Compiled) denial {
@@ -32,8 +32,8 @@ func (w want) denial(c *policy.Compiled) denial {
 	return d
 }
 
-// told compares the events with the denials.
-func (x *session) told() {
+// reported compares the events with the denials.
+func (x *session) reported() {
 	x.t.Helper()
 	f, err := os.Open(x.events)
 	must(x.t, err)
@@ -56,15 +56,15 @@ func (x *session) told() {
 		delete(got, d)
 	}
 	if lost > 0 {
-		x.t.Logf("%d denials not told, %d events counted as lost", missing, lost)
+		x.t.Logf("%d denials not reported, %d events counted as lost", missing, lost)
 	}
 	for d, n := range got {
 		x.t.Errorf("%d events too many of %s, rule %q, reason %s", n, short(d.target), d.rule, d.reason)
 	}
 }
 
-// event is what a line tells, and how many denials it stands for, 0 when it isn't about the tree; or how many events it says are
-// lost: the kernel's room for them is small, and a busy machine's reader slow.
+// event parses a line. It returns the denial and its count, 0 if it isn't about the tree; or the number of lost events: the kernel's
+// buffer is small, and the reader may be slow.
 func (x *session) event(line []byte) (d denial, n, lost int, err error) {
 	var e struct {
 		Count    int
@@ -91,10 +91,10 @@ func (x *session) event(line []byte) (d denial, n, lost int, err error) {
 	return d, max(1, e.Count), 0, nil
 }
 
-// last is the last denial that was told, once the session has ended.
+// last is the last reported denial, once the session has ended.
 func (x *session) last() (last denial) {
-	told, _ := os.ReadFile(x.events)
-	for line := range bytes.Lines(told) {
+	reported, _ := os.ReadFile(x.events)
+	for line := range bytes.Lines(reported) {
 		if d, n, _, err := x.event(line); err == nil && n > 0 {
 			last = d
 		}
