@@ -24,7 +24,7 @@ var named = allow("web.test") + // net.1
 	allow("second.test", `scheme = "http"`, "port = 8091", `path_prefix = "/open"`) + allow("second.test", `scheme = "ws"`, "port = 8091", `path_prefix = "/chat"`) +
 	allow("metadata6.test") + allow(link6, "port = 9999", `protocol = "udp"`)
 
-// attacks are tricks of testdata/attacks.py. What package seccomp refuses leaves its event in the kernel's log, which can't be read from a
+// attacks are tricks of testdata/attacks.py. What package seccomp denies has its event in the kernel's log, which can't be read from a
 // network namespace like this one: TestCalls does.
 var attacks = []struct{ name, free, want, denial string }{
 	{"another_host", "200", "403", "connect http://other.test:80/ rule_denies net.6"},
@@ -139,7 +139,7 @@ var attacks = []struct{ name, free, want, denial string }{
 	{"name_hex", "reached", "EACCES", "connect tcp://" + otherIP + ":7009 host_not_listed"},
 }
 
-// Each trick works without toolguard, where there's something to work, and gets nothing under it but what is granted, and is told.
+// Each trick works without toolguard, where it can. Under toolguard it reaches only granted destinations, and its denials are reported.
 func TestAttacks(t *testing.T) {
 	needsServers(t, "python3")
 	p := newPlace(t, "", named)
@@ -148,10 +148,10 @@ func TestAttacks(t *testing.T) {
 	for _, x := range attacks {
 		line += " " + x.name
 	}
-	free, got := tricks(outcomeOf(t, p.command(line)).said), tricks(outcomeOf(t, p.guarded(line)).said)
-	var told []string
+	free, got := tricks(outcomeOf(t, p.command(line)).said), tricks(outcomeOf(t, p.confined(line)).said)
+	var reported []string
 	for _, e := range p.read() {
-		told = append(told, e.String())
+		reported = append(reported, e.String())
 		if u := e.Unmapped; strings.HasPrefix(u.Mechanism, "netguard:") && regexp.MustCompile("^(tcp|udp)://").MatchString(u.Target) && e.Actor.Process.Name != "python3" {
 			t.Errorf("the event %q of %s is of the process %q", e, u.Mechanism, e.Actor.Process.Name)
 		}
@@ -164,18 +164,18 @@ func TestAttacks(t *testing.T) {
 			if !regexp.MustCompile(x.want).MatchString(got[x.name]) {
 				t.Errorf("under toolguard: %q, not %s", got[x.name], x.want)
 			}
-			if !slices.ContainsFunc(told, func(e string) bool { return strings.Contains(e, x.denial) }) && x.denial != "" {
+			if !slices.ContainsFunc(reported, func(e string) bool { return strings.Contains(e, x.denial) }) && x.denial != "" {
 				t.Errorf("no event %q", x.denial)
 			}
 		})
 	}
 	if t.Failed() {
-		t.Logf("%s", strings.Join(told, "\n"))
+		t.Logf("%s", strings.Join(reported, "\n"))
 	}
 }
 
-// calls are tricks that the filters of system calls refuse: what they get without toolguard and under it, and the call that is told.
-var calls = []struct{ name, free, want, told string }{
+// calls are tricks that the seccomp filters deny: their results without toolguard and under it, and the reported call.
+var calls = []struct{ name, free, want, reported string }{
 	{"raw_socket", "made", "EACCES|EPERM", "socket socket syscall_denied seccomp.socket"},
 	{"raw_socket6", "made", "EACCES|EPERM", "socket socket syscall_denied seccomp.socket"},
 	{"packet_socket", "made", "EACCES|EPERM", "socket socket syscall_denied seccomp.socket"},
@@ -199,8 +199,8 @@ var calls = []struct{ name, free, want, told string }{
 	{"transparent6", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
 }
 
-// What the filters of system calls refuse where a part of the network is granted is told by the kernel's records, which are read where they
-// are: in the network namespace that these tests came from, where nobody is spoken to.
+// The seccomp filters' denials, where a part of the network is granted, are reported from the kernel's records. They are read in the
+// network namespace in which these tests started, where no test server runs.
 func TestCalls(t *testing.T) {
 	needs(t, "python3", "nsenter")
 	p := newPlace(t, "", allow(dataIP, "port = 5432"))
@@ -215,11 +215,11 @@ func TestCalls(t *testing.T) {
 		t.Skip("needs the kernel's records of denials")
 	}
 	p.copyTricks()
-	line := "/usr/bin/python3 attacks.py apart" // so that an event's process tells which trick it's of
+	line := "/usr/bin/python3 attacks.py apart" // so that an event's process identifies the trick
 	for _, x := range calls {
 		line += " " + x.name
 	}
-	free, got := tricks(outcomeOf(t, came(p.command(line))).said), tricks(outcomeOf(t, came(p.guarded(line))).said)
+	free, got := tricks(outcomeOf(t, came(p.command(line))).said), tricks(outcomeOf(t, came(p.confined(line))).said)
 	all := p.read()
 	for _, x := range calls {
 		t.Run(x.name, func(t *testing.T) {
@@ -229,10 +229,10 @@ func TestCalls(t *testing.T) {
 			if !regexp.MustCompile(x.want).MatchString(got[x.name]) {
 				t.Errorf("under toolguard: %q, not %s", got[x.name], x.want)
 			}
-			if !slices.ContainsFunc(all, func(e told) bool {
-				return e.String() == x.told && strconv.Itoa(e.Actor.Process.PID) == got[x.name+" by"]
+			if !slices.ContainsFunc(all, func(e reported) bool {
+				return e.String() == x.reported && strconv.Itoa(e.Actor.Process.PID) == got[x.name+" by"]
 			}) {
-				t.Errorf("no event %q of process %s among %q", x.told, got[x.name+" by"], all)
+				t.Errorf("no event %q of process %s among %q", x.reported, got[x.name+" by"], all)
 			}
 		})
 	}
@@ -274,7 +274,7 @@ func TestRebinding(t *testing.T) {
 	s.timed(raw+otherIP+" 7001", "^echo")
 }
 
-// Of a name that leads to several addresses each is reached, by egress and beside it, and no other: not for it, nor by what else is there.
+// Of a name that leads to several addresses each is reached, by egress and directly, and no other: not for it, nor by what else is there.
 func TestManyAddresses(t *testing.T) {
 	needsServers(t, "python3")
 	p := newPlace(t, "", allow("many.test")+allow("many.test", "port = 7001"))
@@ -293,7 +293,7 @@ print()
 	if got := outcomeOf(t, p.command("/usr/bin/python3 many.py")).said; got != addrs+" 200 200 200 200 ConnectionRefusedError connected ConnectionRefusedError \n" {
 		t.Errorf("without toolguard: %q", got)
 	}
-	if got := outcomeOf(t, p.guarded("/usr/bin/python3 many.py")).said; got != addrs+" 200 200 403 403 ConnectionRefusedError connected PermissionError \n" {
+	if got := outcomeOf(t, p.confined("/usr/bin/python3 many.py")).said; got != addrs+" 200 200 403 403 ConnectionRefusedError connected PermissionError \n" {
 		t.Errorf("%q", got)
 	}
 	all := p.denials()
@@ -311,7 +311,7 @@ func TestAnswerEnds(t *testing.T) {
 	needsServers(t, "python3")
 	t.Parallel() // it takes its time
 	p := newPlace(t, "", allow("brief.test", "port = 7009"))
-	got := outcomeOf(t, p.guarded(python+`'import socket,time
+	got := outcomeOf(t, p.confined(python+`'import socket,time
 held = socket.create_connection(("brief.test", 7009), 20); at = held.getpeername(); held.recv(5)
 began = time.monotonic()
 while time.monotonic() < began + 240:
@@ -329,7 +329,7 @@ socket.create_connection(("brief.test", 7009), 20); print("again")'`))
 	}
 }
 
-// Where TLS is read, another server's name within it is refused.
+// Where egress intercepts TLS, another server's name within it is denied.
 func TestFronting(t *testing.T) {
 	needsServers(t, "curl")
 	p := newPlace(t, "tls_intercept = true", allow("web.test", `scheme = "https"`, `path_prefix = "/"`)+deny("other.test"))
@@ -338,10 +338,10 @@ func TestFronting(t *testing.T) {
 		if got := outcomeOf(t, p.command(line+version+" https://web.test/")); !strings.HasPrefix(got.said, "real GET https://other.test/") {
 			t.Errorf("without toolguard: %q", got.said)
 		}
-		if got := outcomeOf(t, p.guarded("curl -sS https://web.test/; "+line+version+" https://web.test/")); !regexp.MustCompile(`(?s)^real GET https://web.test/.*"host_mismatch"`).MatchString(got.said) {
+		if got := outcomeOf(t, p.confined("curl -sS https://web.test/; "+line+version+" https://web.test/")); !regexp.MustCompile(`(?s)^real GET https://web.test/.*"host_mismatch"`).MatchString(got.said) {
 			t.Errorf("%q", got.said)
 		}
-		if all := p.denials(); !slices.ContainsFunc(all, func(e told) bool { return strings.HasSuffix(e.String(), "host_mismatch") }) {
+		if all := p.denials(); !slices.ContainsFunc(all, func(e reported) bool { return strings.HasSuffix(e.String(), "host_mismatch") }) {
 			t.Errorf("events %q", all)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// refusals is how long a program waits for each kind of refusal, in milliseconds, as often as it says.
+// refusals is a program that prints its waiting times for each kind of denial, in milliseconds.
 const refusals = `import http.client, socket, ssl, sys, time
 free = ssl._create_unverified_context()
 def name(): socket.getaddrinfo("denied.test", 80)
@@ -30,10 +30,10 @@ for what in name, address, host, path, server:
         else: sys.exit(what.__name__ + " isn't refused")
 `
 
-// Nobody waits for a refusal: of each kind the quickest, which a busy machine hasn't kept up, comes within 50 ms.
+// Denials are fast: the fastest one of each kind, which a busy machine hasn't delayed, arrives within 50 ms.
 func TestRefusalIsQuick(t *testing.T) {
 	needs(t, "python3")
-	took := refusedAfter(t, 20)
+	took := deniedAfter(t, 20)
 	for _, what := range []string{"name", "address", "host", "path", "server"} {
 		all := took[what]
 		slices.Sort(all)
@@ -43,13 +43,13 @@ func TestRefusalIsQuick(t *testing.T) {
 	}
 }
 
-// refusedAfter is how many milliseconds a program waits for each kind of refusal, n times.
-func refusedAfter(t testing.TB, n int) map[string][]float64 {
+// deniedAfter returns how many milliseconds a program waits for each kind of denial, n times.
+func deniedAfter(t testing.TB, n int) map[string][]float64 {
 	t.Helper()
 	p := newPlace(t, "", allow("allowed.test", `scheme = "http"`, `path_prefix = "/a"`)+allow("allowed.test", `scheme = "https"`))
 	must(t, os.WriteFile(filepath.Join(p.workspace, "refusals.py"), []byte(refusals), 0o644))
 	took := map[string][]float64{}
-	got := outcomeOf(t, p.guarded(fmt.Sprintf("python3 refusals.py %d", n)))
+	got := outcomeOf(t, p.confined(fmt.Sprintf("python3 refusals.py %d", n)))
 	for line := range strings.Lines(got.said) {
 		var what string
 		var ms float64

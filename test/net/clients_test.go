@@ -55,7 +55,7 @@ var webRules = allow("web.test", `scheme = "http"`, `path_prefix = "/open"`, `me
 type client struct {
 	name    string
 	needs   []string
-	server  *part // beside those of all
+	server  *part // besides the common ones
 	rules   string
 	granted [][2]string // lines for the shell, and what they say, as a pattern
 	refused []refused
@@ -63,7 +63,7 @@ type client struct {
 
 type refused struct{ line, want, denial string }
 
-// webRefusals are what a client is refused whose line ends with a URL.
+// webRefusals are the denied requests of a client whose line ends with a URL.
 func webRefusals(get, body string) []refused {
 	return []refused{
 		{get + "http://web.test/open/shut/a", `403[^2]*` + body, "connect http://web.test:80/open/shut/a rule_denies net.3"},
@@ -74,8 +74,8 @@ func webRefusals(get, body string) []refused {
 	}
 }
 
-// proxied is what is asked of a proxy that is somebody else's, with whom toolguard has nothing to do: the proxy must be granted, what it's
-// asked for, and what is said in the tunnel.
+// proxied are requests by a proxy that isn't toolguard's: the proxy must be granted, the requested address, and the requests in the
+// tunnel.
 func proxied(program, port string) client {
 	by := "curl -sS -x http://proxy.test:" + port + " "
 	return client{
@@ -113,8 +113,7 @@ const (
 	unreachable = "(?i)denied|EACCES|couldn't connect|failed to connect|could not connect|unable to connect|reset by|No matching distribution"
 )
 
-// Programs that know nothing of toolguard and are told nothing, with real servers: each does what is granted as it does without
-// toolguard, and is refused what is beside that at once.
+// Unmodified programs, with real servers: each works as without toolguard where it's granted, and is denied everything else at once.
 var clients = []client{
 	{
 		name: "curl", needs: []string{"curl"}, rules: webRules,
@@ -208,7 +207,7 @@ func TestClients(t *testing.T) {
 	testClients(t, clients, 0)
 }
 
-// The same by proxies that are somebody else's.
+// The same by other projects' proxies.
 func TestProxies(t *testing.T) {
 	needsServers(t)
 	proxies.needed(t)
@@ -233,10 +232,10 @@ func TestGrantOfProxy(t *testing.T) {
 	}
 	const api = "(?s)^hello GET http://api.test/ by HTTP/1\n"
 	get(p.command, api+"hello GET http://other.test/")
-	get(p.guarded, "^curl: .*\n")
+	get(p.confined, "^curl: .*\n")
 	e := p.denials()[0].Unmapped
 	must(t, errors.Join(p.grant(e.Suggest), os.Remove(p.events)))
-	get(p.guarded, api+".*refused by toolguard")
+	get(p.confined, api+".*refused by toolguard")
 	if strings.Contains(fmt.Sprint(e), "secret") || e.Extra["advice"] == "" || !has(p.denials(), "connect http://other.test:80/ host_not_listed") {
 		t.Errorf("%+v, %v", e, p.denials())
 	}
@@ -256,7 +255,7 @@ func testClients(t *testing.T, clients []client, uid uint32) {
 // ordinary is a user that every machine has, for the sake of ssh.
 const ordinary = 1
 
-// The same through toolguardd, for somebody who isn't root.
+// The same through toolguardd, for an ordinary user.
 func TestUsersClients(t *testing.T) {
 	needsServers(t)
 	files.needed(t)
@@ -298,14 +297,14 @@ func (x *client) test(t *testing.T, uid uint32) {
 	}
 	for _, r := range refused {
 		t.Logf("%s: %s", s.timed(r.line, r.want), r.denial)
-		var all []told
+		var all []reported
 		if !wait(patience, func() bool { all = p.denials(); return has(all, r.denial) }) {
 			t.Errorf("%s: no event %q among %q", r.line, r.denial, all)
 		}
 	}
 }
 
-// equip puts beside a place's files what clients of the shell need.
+// equip adds the files that the clients need to a place.
 func (p *place) equip() {
 	p.t.Helper()
 	for _, name := range []string{"key", "known"} {
@@ -319,7 +318,7 @@ func (p *place) equip() {
 func (p *place) expectBare(line, want string, is bool) {
 	p.t.Helper()
 	if got := outcomeOf(p.t, p.command(afresh(line))); regexp.MustCompile(want).MatchString(got.said) != is {
-		p.t.Errorf("without toolguard %s says %q, and %s: %v", line, got.said, want, !is)
+		p.t.Errorf("without toolguard %s prints %q, and %s: %v", line, got.said, want, !is)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package net tests the network through the real binary, as root: what programs that know nothing of toolguard reach by name and by
-// address, and what they're refused, beside the same without toolguard. The internet is the test itself: public addresses on the
+// address, and their denials, compared with the same without toolguard. The internet is the test itself: public addresses on the
 // loopback of a network namespace of its own, with servers for HTTP, TLS and others; and, where they are installed, real servers in
 // another one (internet_test.go).
 //
@@ -25,7 +25,7 @@
 //	raw, packet, netlink, vsock sockets, io_uring        raw_socket, raw_socket6, ping, packet_socket, netlink_audit, vsock, io_uring
 //	addresses that aren't the machine's                  freebind, freebind6, transparent, transparent6: TestCalls
 //	multicast groups                                     join_group and its like: TestCalls, as raw and other sockets
-//	a socket of somebody outside (SCM_RIGHTS)            test/attacks.TestGuarded/scm_rights
+//	a socket of a process outside (SCM_RIGHTS)           test/attacks.TestGuarded/scm_rights
 //	smuggled and pipelined requests                      pipelined, kept_alive, two_lengths, length_and_chunks, line_feeds_end_a_head, bare_line_feeds, two_hosts
 //	absolute and authority form, CONNECT                 absolute_form, absolute_form_unlike_host, absolute_form_of_path, authority_form, connect
 //	the same by a proxy                                  TestProxies
@@ -36,7 +36,7 @@
 //	egress's port, another session's egress              TestOthersEgress
 //	egress or toolguard killed                           TestEgressDies, TestNoLeaks, TestToolguardKilled
 //	connections that say nothing, or never finish        TestIdle, TestSlowClients
-//	refusals that come late                              TestRefusalIsQuick
+//	denials that come late                                TestRefusalIsQuick
 //
 // What real clients do as root is done for an ordinary user too, by toolguardd, where it can be (TestUsersClients).
 //

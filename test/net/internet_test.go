@@ -280,7 +280,7 @@ func (n *internet) rename(t *testing.T, name, to string) {
 	}
 }
 
-// reachable waits until there is somebody at each address.
+// reachable waits until a server listens at each address.
 func (n *internet) reachable(addrs ...string) error {
 	for _, a := range addrs {
 		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -375,7 +375,7 @@ git clone -q --bare . ../www/repo.git; git -C ../www/repo.git update-server-info
 	return errors.Join(err, err2)
 }
 
-// serveEchoes starts servers that say who they are, for tricks each of which has one of its own.
+// serveEchoes starts servers that answer with their names, for tricks each of which has one of its own.
 func (n *internet) serveEchoes() error {
 	return n.do(func() error {
 		errs := []error{nettest.Echo("tcp", dataIP+":5432")}

@@ -35,7 +35,7 @@ type running struct {
 // startRunning has a session run lines: what one says is in a file of its own when it has ended.
 func startRunning(t *testing.T, p *place) *running {
 	t.Helper()
-	cmd := p.guarded(`n=0; while read -r line; do n=$((n+1)); sh -c "$line" >out.tmp 2>&1; echo "exit $?" >>out.tmp; mv out.tmp out.$n; done`)
+	cmd := p.confined(`n=0; while read -r line; do n=$((n+1)); sh -c "$line" >out.tmp 2>&1; echo "exit $?" >>out.tmp; mv out.tmp out.$n; done`)
 	in, err := cmd.StdinPipe()
 	must(t, err)
 	cmd.Stderr, err = os.Create(filepath.Join(p.workspace, "stderr"))
@@ -50,7 +50,7 @@ func startRunning(t *testing.T, p *place) *running {
 	return r
 }
 
-// end ends it, if nobody has.
+// end ends it, if it runs.
 func (r *running) end() {
 	_ = r.in.Close()
 	_ = r.cmd.Wait()
@@ -121,7 +121,7 @@ func TestConfined(t *testing.T) {
 	}
 }
 
-// Egress dies: it's started again, and nothing gets by meanwhile. When it keeps dying that is said.
+// When egress dies, it's started again, and nothing bypasses it meanwhile. Repeated deaths are reported.
 func TestEgressDies(t *testing.T) {
 	needs(t, "curl")
 	r := startRunning(t, newPlace(t, "", allow("allowed.test")))
@@ -138,7 +138,7 @@ func TestEgressDies(t *testing.T) {
 	kill()
 	deaths := 2
 	stderr := filepath.Join(r.workspace, "stderr")
-	until(t, "it's said", func() bool { // on a slow machine it may have lived for too long before to have died in a row
+	until(t, "it's reported", func() bool { // on a slow machine it may have lived for too long before to have died in a row
 		r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
 		b, _ := os.ReadFile(stderr)
 		if strings.Contains(string(b), "egress has died 5 times in a row (it ended): what depends on names may be refused, or wait") {
@@ -168,7 +168,7 @@ func TestEgressHangs(t *testing.T) {
 	r.expect(fetch, "^hello")
 	r.expect("curl -sS http://"+deniedIP+"/", "refused by toolguard")
 	if b, err := os.ReadFile(r.events); err != nil || !strings.Contains(string(b), "egress died (it had been silent for 30s) and is started again") {
-		t.Errorf("%v: it isn't told: %s", err, b)
+		t.Errorf("%v: it isn't reported: %s", err, b)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestAuthorityStays(t *testing.T) {
 	}
 }
 
-// Servers are verified by the authorities that whoever starts the session believes, and those are in its bundle.
+// Servers are verified by the certificate authorities that the session's user trusts, which are in its bundle.
 func TestCallersAuthorities(t *testing.T) {
 	needs(t, "curl")
 	p := newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`))
@@ -200,7 +200,7 @@ func TestCallersAuthorities(t *testing.T) {
 	}{{known, "^hello"}, {other.PEM, "alert"}} {
 		file := filepath.Join(t.TempDir(), "bundle.pem")
 		must(t, os.WriteFile(file, x.bundle, 0o600))
-		cmd := p.guarded(`curl -sS -m 10 https://api.test/v1/a; grep -c "` + strings.Split(string(x.bundle), "\n")[1] + `" "$SSL_CERT_FILE"`)
+		cmd := p.confined(`curl -sS -m 10 https://api.test/v1/a; grep -c "` + strings.Split(string(x.bundle), "\n")[1] + `" "$SSL_CERT_FILE"`)
 		cmd.Env = append(cmd.Env, "SSL_CERT_FILE="+file, "SSL_CERT_DIR=/nonexistent")
 		if got := outcomeOf(t, cmd); !regexp.MustCompile(x.want).MatchString(got.said) || !strings.HasSuffix(got.said, "1\n") {
 			t.Errorf("%q, not %s", got.said, x.want)
@@ -228,7 +228,7 @@ func TestNoToolguardd(t *testing.T) {
 	must(t, err)
 	refuses := func(want string) {
 		t.Helper()
-		cmd := p.guarded("touch started")
+		cmd := p.confined("touch started")
 		cmd.Path = alone
 		out, _ := cmd.CombinedOutput()
 		said := strings.Join(strings.Fields(string(out)), " ") // it's broken into lines
@@ -244,7 +244,7 @@ func TestNoToolguardd(t *testing.T) {
 	refuses("nobody else can write")
 }
 
-// A toolguard that is killed takes egress with it; what is left of the session stays held by the kernel, and reaches nobody who takes
+// A toolguard that is killed takes egress with it; the session's remaining processes stay confined by the kernel, and can't reach a process that binds
 // egress's port.
 func TestToolguardKilled(t *testing.T) {
 	needs(t, "curl")
@@ -286,10 +286,10 @@ func TestToolguardKilled(t *testing.T) {
 		t.Errorf("%v, it says %q", err, b)
 	}
 	if _ = thief.Close(); <-spoken {
-		t.Error("who took egress's port is spoken to")
+		t.Error("the process that bound egress's port was reached")
 	}
 	until(t, "its cgroup goes with the next start", func() bool {
-		outcomeOf(t, p.guarded("true"))
+		outcomeOf(t, p.confined("true"))
 		return !exists(group)
 	})
 }
@@ -312,7 +312,7 @@ func zombie(pid int) bool {
 	return strings.Contains(string(b), ") Z ")
 }
 
-// What a session was led to is nobody's else: not directly, and not for one that may reach loopback.
+// A session's egress can't be reached by others: not directly, and not by a session that may reach loopback.
 func TestOthersEgress(t *testing.T) {
 	needs(t, "curl", "python3")
 	t.Parallel() // it takes its time
@@ -326,7 +326,7 @@ c.sendall(b"GET / HTTP/1.1\r\nHost: allowed.test\r\n\r\n"); print("got", c.recv(
 		{allow("127.0.0.1", "port = "+port), "ConnectionResetError|got b''", ""},
 	} {
 		p := newPlace(t, "", x.rules)
-		if got := outcomeOf(t, p.guarded(line)); !regexp.MustCompile(x.want).MatchString(got.said) {
+		if got := outcomeOf(t, p.confined(line)); !regexp.MustCompile(x.want).MatchString(got.said) {
 			t.Errorf("%s: %q", x.rules, got.said)
 		}
 		if all := p.denials(); x.denial != "" && !has(all, x.denial) {
@@ -338,7 +338,7 @@ c.sendall(b"GET / HTTP/1.1\r\nHost: allowed.test\r\n\r\n"); print("got", c.recv(
 q = b"\0\1\1\0\0\1\0\0\0\0\0\0" + b"".join(bytes([len(l)]) + l.encode() for l in ["framed", "test"]) + b"\0\0\1\0\1"
 c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); c.settimeout(2); c.sendto(q, ("127.0.0.1", int(sys.argv[1]))); print("got", c.recv(99))' ` + datagrams
 	free := first.command(question)
-	for _, cmd := range []*exec.Cmd{free, newPlace(t, "", allow("127.0.0.1", `protocol = "udp"`, "port = "+datagrams)).guarded(question)} {
+	for _, cmd := range []*exec.Cmd{free, newPlace(t, "", allow("127.0.0.1", `protocol = "udp"`, "port = "+datagrams)).confined(question)} {
 		if got := outcomeOf(t, cmd); !strings.Contains(got.said, "timed out") {
 			t.Errorf("another's datagram: %q", got.said)
 		}
@@ -346,10 +346,10 @@ c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); c.settimeout(2); c.sendto(
 	own := python + `'import socket,sys; socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5)' ` + port
 	first.expect(own, "PermissionError")
 	first.expect(fetch, "^hello")
-	first.expect("curl -sS -m 10 http://denied.test/", "Could not resolve") // which is told, and nothing that others have asked
-	until(t, "it's told", func() bool { return has(first.denials(), "resolve dns://denied.test dns_denied") })
-	if all := first.denials(); slices.ContainsFunc(all, func(e told) bool { return strings.Contains(e.Unmapped.Target, "framed") }) {
-		t.Errorf("told of the session what others did: %q", all)
+	first.expect("curl -sS -m 10 http://denied.test/", "Could not resolve") // which is reported, and no query of other sessions
+	until(t, "it's reported", func() bool { return has(first.denials(), "resolve dns://denied.test dns_denied") })
+	if all := first.denials(); slices.ContainsFunc(all, func(e reported) bool { return strings.Contains(e.Unmapped.Target, "framed") }) {
+		t.Errorf("other sessions' denials in the session's events: %q", all)
 	}
 }
 
@@ -383,7 +383,7 @@ func waitsAt(t *testing.T, pid int, protocol, state string) int {
 	return 0
 }
 
-// Somebody outside reaches the port that the session may wait on, and no other.
+// A process outside reaches the port that the session may listen on, and no other.
 func TestAccept(t *testing.T) {
 	needs(t, "python3")
 	p := newPlace(t, "", allow("127.0.0.1", "port = 8090", "listen = true"))
@@ -395,7 +395,7 @@ c, _ = s.accept(); print(c.recv(9)); u.settimeout(1)
 try: u.accept(); print("reached")
 except TimeoutError: print("not reached")'`
 	said := make(chan outcome)
-	go func() { said <- outcomeOf(t, p.guarded(line)) }()
+	go func() { said <- outcomeOf(t, p.confined(line)) }()
 	var port string
 	until(t, "it waits", func() bool {
 		b, _ := os.ReadFile(filepath.Join(p.workspace, "port"))
@@ -423,12 +423,12 @@ func TestNothingStays(t *testing.T) {
 	servers := processes()
 	for _, line := range []string{"true", "setsid sleep 60 & exit 3", "kill -9 $$"} {
 		p := newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`))
-		cmd := p.guarded(line)
+		cmd := p.confined(line)
 		if got := outcomeOf(t, cmd); strings.Contains(got.said, "cgroup") {
 			t.Errorf("%s: %q", line, got.said)
 		}
 		if left := processes(); !slices.Equal(left, servers) {
-			t.Errorf("%s leaves the processes %v beside %v", line, children(os.Getpid()), servers)
+			t.Errorf("%s leaves the processes %v besides %v", line, children(os.Getpid()), servers)
 		}
 		if group := p.cgroup(); exists(group) {
 			t.Errorf("%s leaves the control group %s", line, group)
@@ -444,7 +444,7 @@ func TestNothingGranted(t *testing.T) {
 		said  string
 	}{{`default = { net = "deny" }`, "13"}, {"", "13"}, {`default = { net = "allow" }`, "made"}} {
 		p := newPlace(t, x.rules, "")
-		cmd := p.guarded(python + `'import socket,time
+		cmd := p.confined(python + `'import socket,time
 try: socket.socket(); said = "made"
 except OSError as e: said = e.errno
 open("said", "w").write("%s\n" % said); time.sleep(60)'`)
@@ -464,13 +464,13 @@ open("said", "w").write("%s\n" % said); time.sleep(60)'`)
 	}
 }
 
-// Without toolguardd nobody decides about hosts for an ordinary user: his command isn't started, and he's told of which rules, and how it
+// Without toolguardd, rules about hosts can't be enforced for an ordinary user: the command isn't started, and the message names the rules, and how it
 // would be.
 func TestOrdinaryUser(t *testing.T) {
 	needs(t, "curl")
 	p := newPlace(t, "", allow("allowed.test")+allow("database.test", "port = 5432"))
 	const line = "curl -sS http://allowed.test/a"
-	if got := outcomeOf(t, p.guarded(line)); !strings.HasPrefix(got.said, "hello GET http://allowed.test/a") {
+	if got := outcomeOf(t, p.confined(line)); !strings.HasPrefix(got.said, "hello GET http://allowed.test/a") {
 		t.Errorf("as root: %q", got.said)
 	}
 	p.handTo(nobody)
@@ -484,7 +484,7 @@ func TestOrdinaryUser(t *testing.T) {
 		}
 		for _, want := range []string{"nothing was started", p.policy + ":8:1: net.1 ", p.policy + ":11:1: net.2 ", "could be reached", want} { // before Landlock ABI 4 on any port
 			if !strings.Contains(string(said), want) {
-				t.Errorf("--daemon %s: it says %s, without %q", daemon, said, want)
+				t.Errorf("--daemon %s: it prints %s, without %q", daemon, said, want)
 			}
 		}
 	}

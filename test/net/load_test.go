@@ -83,7 +83,7 @@ down, up = (socket.create_connection(("web.test", p), 60) for p in (8092, 8093))
 shutil.copyfileobj(down.makefile("rb"), f := up.makefile("wb"), 1 << 20); f.flush(); up.shutdown(socket.SHUT_WR)
 print(up.makefile().read(), end="")'`
 
-// What goes down comes up again as it was, as much and the same: through egress, which reads it or not, and beside it.
+// What goes down comes up again as it was, as much and the same: through egress, which reads it or not, and directly.
 func TestBulk(t *testing.T) {
 	needsServers(t, "curl", "python3")
 	t.Parallel() // it takes its time
@@ -103,7 +103,7 @@ func TestBulk(t *testing.T) {
 		t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
 			start := time.Now()
 			p := newPlace(t, x.access, x.rules)
-			got := outcomeOf(t, p.guarded(x.line))
+			got := outcomeOf(t, p.confined(x.line))
 			t.Logf("%s", time.Since(start).Round(time.Millisecond))
 			if want, err := whole(); err != nil || got.said != want+"<nil>" {
 				t.Errorf("%q, not %q (%v)", got.said, want, err)
@@ -125,7 +125,7 @@ func manyIdle(t *testing.T) int {
 	return int(min(10000, (files.Max-1000)/2))
 }
 
-// hold opens connections that say something and stay, and asks for something on another one.
+// hold opens connections that send something and stay open, and makes a request on another one.
 const hold = `import resource,socket,sys,time
 n, said = int(sys.argv[1]), sys.argv[2].encode().decode("unicode_escape").encode()
 resource.setrlimit(resource.RLIMIT_NOFILE, (n + 100,) * 2)
@@ -142,7 +142,7 @@ if not said.endswith(b"\r\n\r\n"):
 else: time.sleep(1)
 `
 
-// Ten thousand connections that are kept alive cost egress less than 200 MiB, in proportion, and keep nobody waiting.
+// Ten thousand connections that are kept alive cost egress less than 200 MiB, in proportion, and delay no other client.
 func TestIdle(t *testing.T) {
 	needsServers(t, "python3")
 	n := manyIdle(t)
@@ -151,14 +151,14 @@ func TestIdle(t *testing.T) {
 	must(t, err)
 	rss, err := strconv.Atoi(regexp.MustCompile(`VmRSS:\s*(\d+)`).FindStringSubmatch(string(status))[1])
 	if t.Logf("%d KiB with %d connections", rss, n); err != nil || rss > 40<<10+16*n {
-		t.Errorf("egress holds %d KiB: %v", rss, err)
+		t.Errorf("egress uses %d KiB: %v", rss, err)
 	}
 	if said := r.said(); !strings.HasPrefix(said, "200") {
 		t.Errorf("%q", said)
 	}
 }
 
-// Clients that never finish what they say keep nobody waiting, and are ended.
+// Clients that never finish their requests delay no other client, and are disconnected.
 func TestSlowClients(t *testing.T) {
 	needsServers(t, "python3")
 	t.Parallel() // it takes its time
@@ -166,7 +166,7 @@ func TestSlowClients(t *testing.T) {
 	if said := r.said(); !regexp.MustCompile(`^200 after \d\.\d+ s\nall are ended\n`).MatchString(said) {
 		t.Errorf("%q", said)
 	}
-	until(t, "it's told", func() bool {
+	until(t, "it's reported", func() bool {
 		for _, e := range r.denials() {
 			if e.Unmapped.Reason == "limit" || e.Unmapped.Reason == "host_mismatch" {
 				return true
@@ -176,7 +176,7 @@ func TestSlowClients(t *testing.T) {
 	})
 }
 
-// holding is a session that holds connections.
+// holding is a session with open connections.
 type holding struct {
 	*running
 	out *sync.WaitGroup

@@ -181,7 +181,7 @@ func TestRules(t *testing.T) {
 				needs(t, x.needs)
 				s.write("line", []byte(x.line))
 				if got := outcomeOf(t, s.command("sh line")); !regexp.MustCompile(x.free).MatchString(got.said) {
-					t.Fatalf("without toolguard it says %q, not %s", got.said, x.free)
+					t.Fatalf("without toolguard it prints %q, not %s", got.said, x.free)
 				}
 				want := x.want
 				if want == "" {

@@ -96,7 +96,7 @@ func newSemanticsRow(line string) semanticsRow {
 	return r
 }
 
-// Everything that is said of the network's rules is decided the same by check, and by what holds a session: egress and the kernel.
+// The network's rules are decided the same by check and by a session's enforcement: egress and the kernel.
 func TestSemantics(t *testing.T) {
 	for _, s := range readSemantics(t) {
 		t.Run(strings.ReplaceAll(s.title, " ", "_"), func(t *testing.T) {
@@ -112,7 +112,7 @@ func (s *semantics) decidedTheSame(t *testing.T) {
 	text, err := os.ReadFile("testdata/semantics.py")
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(p.workspace, "try.py"), text, 0o600))
-	bare, got := s.tried(t, p.command("/usr/bin/python3 try.py")), s.tried(t, p.guarded("/usr/bin/python3 try.py"))
+	bare, got := s.tried(t, p.command("/usr/bin/python3 try.py")), s.tried(t, p.confined("/usr/bin/python3 try.py"))
 	events := p.denials()
 	for i, a := range s.asked(t, p) {
 		r := &s.rows[i]
@@ -125,8 +125,8 @@ func (s *semantics) decidedTheSame(t *testing.T) {
 		if reached := got[i] == "reached"; reached != (r.event == "") {
 			t.Errorf("%s: in a session it's %s", r.line, got[i])
 		}
-		if told := slices.ContainsFunc(events, func(e told) bool { return r.isAbout(e, a.Target) }); told != (r.event != "" && r.event != "none") {
-			t.Errorf("%s: an event: %v, among %q", r.line, told, events)
+		if reported := slices.ContainsFunc(events, func(e reported) bool { return r.isAbout(e, a.Target) }); reported != (r.event != "" && r.event != "none") {
+			t.Errorf("%s: an event: %v, among %q", r.line, reported, events)
 		}
 	}
 }
@@ -191,7 +191,7 @@ func (s *semantics) tried(t *testing.T, cmd *exec.Cmd) []string {
 
 // isAbout says whether an event is of what the row asks for, whose target check calls by this name: by that, or its path as it was
 // sent, or without one, by the question for the host's addresses, or by one of those; and whether it says what it's to say.
-func (r *semanticsRow) isAbout(e told, target string) bool {
+func (r *semanticsRow) isAbout(e reported, target string) bool {
 	u := e.Unmapped
 	if r.verdict == "error" {
 		return u.Reason == r.event

@@ -40,8 +40,8 @@ func serveWeb(ca *nettest.Authority) error {
 	return nil
 }
 
-// serveCareless takes what proper servers refuse: of two lengths the last, whatever else is said of the body; lines and heads that end
-// with LF; and any protocol that it's asked to change to, in which it sends back what it's told.
+// serveCareless accepts what proper servers reject: of two lengths the last, whatever else describes the body; lines and heads that end
+// with LF; and any protocol that it's asked to change to, in which it echoes its input.
 func serveCareless(at string) error {
 	l, err := net.Listen("tcp", at)
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// place is a workspace, and what is beside it.
+// place is a workspace, with the folders around it.
 type place struct {
 	t         testing.TB
 	workspace string
 	policy    string
 	events    string
-	user      uint32 // whose it is, and who works there
+	user      uint32 // the owner, as whom commands run
 }
 
 const filesystem = `
@@ -57,13 +57,13 @@ func (p *place) grant(suggested string) error {
 	return errors.Join(err, f.Close())
 }
 
-// handTo makes a place somebody else's, whom toolguardd is to serve.
+// handTo changes a place's owner to another user, whom toolguardd serves.
 func (p *place) handTo(uid uint32) {
 	p.t.Helper()
 	p.user = uid
-	told := filepath.Join(filepath.Dir(p.events), "told")
-	p.events = filepath.Join(told, "events")
-	errs := []error{os.Mkdir(told, 0o755), os.Chown(told, int(uid), int(uid)), os.Chown(p.workspace, int(uid), int(uid)), os.Chmod(p.policy, 0o644)}
+	reported := filepath.Join(filepath.Dir(p.events), "reported")
+	p.events = filepath.Join(reported, "events")
+	errs := []error{os.Mkdir(reported, 0o755), os.Chown(reported, int(uid), int(uid)), os.Chown(p.workspace, int(uid), int(uid)), os.Chmod(p.policy, 0o644)}
 	for _, in := range []string{p.policy, binary} {
 		for dir := filepath.Dir(in); len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
 			errs = append(errs, os.Chmod(dir, 0o755))
@@ -72,7 +72,7 @@ func (p *place) handTo(uid uint32) {
 	must(p.t, errors.Join(errs...))
 }
 
-// write makes a file in the workspace, of whoever works there.
+// write makes a file in the workspace, owned by its user.
 func (p *place) write(name string, text []byte) {
 	p.t.Helper()
 	file := filepath.Join(p.workspace, name)
@@ -91,8 +91,8 @@ func (p *place) command(line string) *exec.Cmd {
 	return cmd
 }
 
-// guarded is the same under toolguard.
-func (p *place) guarded(line string) *exec.Cmd {
+// confined is the same under toolguard.
+func (p *place) confined(line string) *exec.Cmd {
 	cmd, daemon := p.command(line), "none"
 	if p.user != 0 {
 		daemon = "require"
@@ -123,15 +123,15 @@ func outcomeOf(t testing.TB, cmd *exec.Cmd) outcome {
 	}
 	var lines strings.Builder
 	for line := range strings.Lines(said.String()) {
-		if !strings.HasPrefix(line, "toolguard: ") { // what the kernel refuses beside can't be seen from this network namespace
+		if !strings.HasPrefix(line, "toolguard: ") { // other denials by the kernel can't be seen from this network namespace
 			lines.WriteString(line)
 		}
 	}
 	return outcome{lines.String(), cmd.ProcessState.ExitCode()}
 }
 
-// told is what is looked at of an event.
-type told struct {
+// reported has the compared fields of an event.
+type reported struct {
 	Actor    struct{ Process process }
 	Policy   struct{ Name string }
 	Unmapped struct {
@@ -151,13 +151,13 @@ type process struct {
 }
 
 // String is what the tests name an event by.
-func (e told) String() string {
+func (e reported) String() string {
 	u := e.Unmapped
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", u.Capability, u.Target, u.Reason, u.Rule))
 }
 
 // read is every denial of which there's an event.
-func (p *place) read() (all []told) {
+func (p *place) read() (all []reported) {
 	p.t.Helper()
 	text, err := os.ReadFile(p.events)
 	must(p.t, err)
@@ -165,7 +165,7 @@ func (p *place) read() (all []told) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break // it's being written
 		}
-		var e told
+		var e reported
 		if err := json.Unmarshal(line, &e); err != nil {
 			p.t.Fatalf("%v: %s", err, line)
 		}
@@ -177,17 +177,17 @@ func (p *place) read() (all []told) {
 }
 
 // denials are the events of what was denied of the network.
-func (p *place) denials() []told {
+func (p *place) denials() []reported {
 	p.t.Helper()
-	return slices.DeleteFunc(p.read(), func(e told) bool {
+	return slices.DeleteFunc(p.read(), func(e reported) bool {
 		m := e.Unmapped.Mechanism
 		return !strings.HasPrefix(m, "netguard:") && !strings.HasPrefix(m, "egress:")
 	})
 }
 
 // has says whether an event is among them.
-func has(all []told, want string) bool {
-	return slices.ContainsFunc(all, func(e told) bool { return e.String() == want })
+func has(all []reported, want string) bool {
+	return slices.ContainsFunc(all, func(e reported) bool { return e.String() == want })
 }
 
 // needs skips a test where a program is missing.
@@ -238,7 +238,7 @@ func until(t testing.TB, what string, is func() bool) {
 	untilFor(t, patience, what, is)
 }
 
-// patience is far longer than anything takes that isn't said to take longer.
+// patience is the default limit of an operation's time.
 const patience = 2 * time.Minute
 
 // untilFor waits for something that may take its time.

@@ -3,7 +3,7 @@ in a process of its own, whose number is said too."""
 import ctypes, errno, os, re, socket, ssl, struct, sys, time
 
 NAMES, WEB, OTHER, DATA = "151.101.1.53", "151.101.1.1", "151.101.1.2", "151.101.1.32"
-CARELESS = 8091 # the port of a server that takes what others refuse
+CARELESS = 8091 # the port of a server that accepts what others reject
 DATA6, HOP6, LINK6 = "2a04:4e42::1", "2a04:4e42::2", "fe80::77:2"
 METADATA, PRIVATE = "169.254.169.254", "192.168.77.7"
 socket.setdefaulttimeout(5)
@@ -81,7 +81,7 @@ def resolved(name):
     return ",".join(sorted({a[4][0] for a in socket.getaddrinfo(name, 80, type=socket.SOCK_STREAM)}))
 
 
-# What is said to the right address for somebody else.
+# Requests for another host to a granted address.
 
 @trick
 def another_host(): return statuses(get("other.test"))
@@ -263,7 +263,7 @@ def quic_connected():
     s.send(b"\xc0" + bytes(1199))
     return echoed(s)
 
-# Routes that packets name themselves: whoever is on them gets them first, and passes them on or not.
+# Source routes: the hosts on them get the packets first, and forward them or not.
 
 @trick
 def source_route():

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What egress refuses is told with who wanted it, as is what the kernel refuses: by what else is there to find a program in a session
+// Egress's denials are reported with their process, as are the kernel's: by what else is there to find a program in a session
 // of thousands?
 func TestWhose(t *testing.T) {
 	needs(t, "python3", "curl")
@@ -25,11 +25,11 @@ get("http://allowed.test/a/c", method="POST")
 try: ssl.create_default_context().wrap_socket(__import__("socket").create_connection(("allowed.test", 443), 20), server_hostname="denied.test")
 except OSError as e: print("TLS", e)
 ` + "subprocess.run([\"curl\", \"-sS\", \"http://gone.test/\"])\n" + `open("asked", "w")
-while not os.path.exists("told"): time.sleep(0.01)
+while not os.path.exists("reported"): time.sleep(0.01)
 `
 	p := newPlace(t, "", allow("allowed.test", `scheme = "http"`, `path_prefix = "/a"`, `methods = ["GET"]`)+allow("allowed.test", `scheme = "https"`))
 	must(t, os.WriteFile(filepath.Join(p.workspace, "ask.py"), []byte(program), 0o644))
-	cmd := p.guarded("python3 ask.py --token=secret; true")
+	cmd := p.confined("python3 ask.py --token=secret; true")
 	said, err := os.Create(filepath.Join(p.workspace, "said"))
 	must(t, err)
 	defer said.Close()
@@ -39,14 +39,14 @@ while not os.path.exists("told"): time.sleep(0.01)
 		"resolve dns://denied.test dns_denied", "connect http://denied.test:80/ host_not_listed", "connect http://allowed.test:80/b/c host_not_listed",
 		"connect http://allowed.test:80/a/c host_not_listed", "connect https://denied.test:443 host_not_listed", "resolve dns://gone.test dns_denied",
 	}
-	until(t, "all is told", func() bool {
+	until(t, "all is reported", func() bool {
 		if !exists(filepath.Join(p.workspace, "asked")) {
 			return false
 		}
 		all := p.denials()
 		return !slices.ContainsFunc(want, func(w string) bool { return !has(all, w) })
 	})
-	must(t, os.WriteFile(filepath.Join(p.workspace, "told"), nil, 0o644))
+	must(t, os.WriteFile(filepath.Join(p.workspace, "reported"), nil, 0o644))
 	must(t, cmd.Wait())
 	for _, e := range p.denials() {
 		if e.Unmapped.Target == "dns://gone.test" { // it may be: then what the kernel knew is what there is

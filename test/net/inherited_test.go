@@ -20,7 +20,7 @@ libc.connect(0, struct.pack("=HHI", 0, 0, 0) + bytes(8), 16)
 libc.connect(0, struct.pack("=HH", 2, socket.htons(5432)) + socket.inet_aton("` + deniedIP + `") + bytes(8), 16)
 c = socket.socket(fileno=0); c.sendall(b"ping"); print(c.recv(99))'`
 
-// A socket that is handed to the command can be connected to anything, and nothing holds it: none is, where the network is limited.
+// An inherited socket could be connected to anything, and no program decides about it: where the network is limited, none is inherited.
 func TestHandedSocket(t *testing.T) {
 	needs(t, "python3")
 	newPlace(t, "", "") // which skips where there is no internet
@@ -49,7 +49,7 @@ func TestHandedSocket(t *testing.T) {
 			{"", "", false},
 			{`default = { net = "allow" }`, "", true},
 		} {
-			cmd := newPlace(t, x.access, x.rules).guarded("echo started")
+			cmd := newPlace(t, x.access, x.rules).confined("echo started")
 			cmd.Stdin = handed[name]
 			got := outcomeOf(t, cmd)
 			if started := strings.Contains(got.said, "started"); started != x.starts || started != (got.code == 0) {
@@ -60,7 +60,7 @@ func TestHandedSocket(t *testing.T) {
 	what := newPlace(t, "", "").command(elsewhere) // it's for
 	what.Stdin = handed["TCP"]
 	if got := outcomeOf(t, what); !strings.Contains(got.said, "echo "+deniedIP) {
-		t.Errorf("without toolguard it says %q", got.said)
+		t.Errorf("without toolguard it prints %q", got.said)
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	must(t, err)
@@ -68,7 +68,7 @@ func TestHandedSocket(t *testing.T) {
 	defer theirs.Close()
 	_, err = unix.Write(pair[1], []byte("words\n"))
 	must(t, errors.Join(err, unix.Close(pair[1])))
-	local := newPlace(t, "", allow("allowed.test")).guarded("cat")
+	local := newPlace(t, "", allow("allowed.test")).confined("cat")
 	local.Stdin = theirs
 	if got := outcomeOf(t, local); got.said != "words\n" {
 		t.Errorf("a unix socket: %+v", got)
