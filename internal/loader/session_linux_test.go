@@ -329,8 +329,8 @@ func TestSecondPath(t *testing.T) {
 	dir := scene(t, "file")
 	s, _ := begin(t, k, dir+" read+create+update+delete")
 	deep := beneath(t, dir, "d", 2*fspath.MaxDepth)
-	var h *heard
-	guarded(t, s, func() {
+	var h *collected
+	confined(t, s, func() {
 		h = listen(s)
 		if err := unix.Renameat(unix.AT_FDCWD, dir+"/file", deep, "file"); !errors.Is(err, unix.EACCES) {
 			t.Errorf("renamed to where no policy is followed: %v", err)

@@ -106,8 +106,8 @@ func TestRingsStayDenied(t *testing.T) {
 	for _, u := range users() {
 		t.Run(u.name, func(t *testing.T) {
 			s := newScene(t, u, landlock, ringsGranted)
-			s.judge(t, "setup", s.run(t, a, s.command(a)), ok)
-			guarded(t, a, s)
+			s.compare(t, "setup", s.run(t, a, s.command(a)), ok)
+			confined(t, a, s)
 			if said := s.dryRun(t); !strings.Contains(said, seccomp.RingsDenied) {
 				t.Errorf("--dry-run doesn't say %q:\n%s", seccomp.RingsDenied, said)
 			}

@@ -270,8 +270,8 @@ func (x *session) one(o operation, w want, got syscall.Errno) {
 	denied, complaint := compare(o, w, got)
 	switch {
 	case complaint != "":
-		_ = x.guarded.end()
-		x.t.Fatalf("operation %d: %v: %s\nthe policy says %+v of %s, the kernel %v\nthe last denial that was told: %q", x.done, o, complaint,
+		_ = x.confined.end()
+		x.t.Fatalf("operation %d: %v: %s\nthe policy decides %+v on %s, the kernel %v\nthe last reported denial: %q", x.done, o, complaint,
 			explain.Describe(x.c, w.Verdict, policyQuestion(w), ""), short(w.target), got, x.last())
 	case got == 0:
 		n.Allowed++
