@@ -59,7 +59,7 @@ func coreTests(t *testing.T) func(pkg, name string) bool {
 	t.Helper()
 	plan, err := os.ReadFile(filepath.Join(root, "scripts/vm/plan"))
 	must(t, err)
-	patterns := map[string][]string{"test/attacks": {"^TestGuarded$"}}
+	patterns := map[string][]string{"test/attacks": {"^TestConfined$"}}
 	for _, pkg := range []string{"internal/allowlist", "internal/kernelaudit", "internal/landlock", "internal/policy", "internal/policy/policyfile", "internal/egress", "internal/daemon", "internal/loader/cgroupsock", "internal/seccomp", "test/net", "test/run"} {
 		patterns[pkg] = []string{"."}
 	}
@@ -106,7 +106,7 @@ func TestEveryAttackIsListed(t *testing.T) {
 		case "attack", "noop", "parent", "setuid_target", "victim", "honest_work", "socketpair": // no tricks
 			continue
 		}
-		if !strings.Contains(string(text), "TestGuarded/"+name+"`") && !strings.Contains(string(text), "TestGuardedByBPF/"+name+"`") {
+		if !strings.Contains(string(text), "TestConfined/"+name+"`") && !strings.Contains(string(text), "TestConfinedByBPF/"+name+"`") {
 			t.Errorf("%s isn't in docs/BYPASSES.md", name)
 		}
 	}

@@ -73,14 +73,14 @@ func TestControls(t *testing.T) {
 	})
 }
 
-// TestGuarded runs the attacks under a policy that Landlock and seccomp enforce.
-func TestGuarded(t *testing.T) {
+// TestConfined runs the attacks under a policy that Landlock and seccomp enforce.
+func TestConfined(t *testing.T) {
 	toolguard(t) // fails once, not for every row
 	each(t, landlock, confined)
 }
 
-// TestGuardedByBPF runs them where the kernel's programs do: root's own, or those that toolguardd lends to an ordinary user.
-func TestGuardedByBPF(t *testing.T) {
+// TestConfinedByBPF runs them where the kernel's programs do: root's own, or those that toolguardd lends to an ordinary user.
+func TestConfinedByBPF(t *testing.T) {
 	serve(t)
 	each(t, bpf, confined)
 }

@@ -25,7 +25,7 @@
 //	raw, packet, netlink, vsock sockets, io_uring        raw_socket, raw_socket6, ping, packet_socket, netlink_audit, vsock, io_uring
 //	addresses that aren't the machine's                  freebind, freebind6, transparent, transparent6: TestCalls
 //	multicast groups                                     join_group and its like: TestCalls, as raw and other sockets
-//	a socket of a process outside (SCM_RIGHTS)           test/attacks.TestGuarded/scm_rights
+//	a socket of a process outside (SCM_RIGHTS)           test/attacks.TestConfined/scm_rights
 //	smuggled and pipelined requests                      pipelined, kept_alive, two_lengths, length_and_chunks, line_feeds_end_a_head, bare_line_feeds, two_hosts
 //	absolute and authority form, CONNECT                 absolute_form, absolute_form_unlike_host, absolute_form_of_path, authority_form, connect
 //	the same by a proxy                                  TestProxies
