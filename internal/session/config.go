@@ -24,7 +24,7 @@ type Config struct {
 	Env           []string             // what the command would see without toolguard
 	Proxies       []api.Proxy          // that Env names, where the policy lets the command see it: a run finds them itself
 	PassFDs       []int                // descriptors beyond 0, 1 and 2 that the command keeps, under the same numbers
-	Events        *event.Queue         // nil: nobody listens
+	Events        *event.Queue         // nil: there is no reader
 	Linger        bool                 // leave the command's other processes running when it exits
 	Begins        func(backend.Report) // gets how far the policy is enforced, before the command starts; may be nil
 	Notice        func(string)         // one-line remarks for people, from any goroutine; may be nil
@@ -36,7 +36,7 @@ type Result struct {
 	denials.Summary
 	NoUnix     bool     // the backend can't decide about unix sockets by path, so none can be made
 	RemovedEnv []string // names of the variables that the command didn't get
-	Leftover   int      // processes ended after the first one
+	Leftover   int      // orphans that were ended after the first process
 }
 
 // ErrUnrecorded is the failure of a session whose start can't be recorded: nothing was started.

@@ -18,20 +18,20 @@ import (
 	"github.com/toolguard/toolguard/internal/session/network"
 )
 
-// lent is a session that toolguardd owns.
-type lent struct {
-	client *api.Client
-	id     string
-	join   *os.File                 // see command.join
-	told   <-chan outcome[struct{}] // all has been heard; nil: nobody listens
-	ended  chan struct{}            // closed when the session is, or nobody is there to end it
-	r      *run
+// daemonSession is a session that toolguardd owns.
+type daemonSession struct {
+	client   *api.Client
+	id       string
+	join     *os.File                 // see launch.Command.Join
+	received <-chan outcome[struct{}] // all events were received; nil: none are
+	ended    chan struct{}            // closed when the session has ended, or can't be ended
+	r        *run
 }
 
-// borrow has toolguardd make the session. Nobody is in it yet.
-func (r *run) borrow(client *api.Client) error {
+// openDaemonSession has toolguardd make the session, without a process in it.
+func (r *run) openDaemonSession(client *api.Client) error {
 	st := api.Start{
-		Policy: r.cfg.Policy, Limits: r.wanted(), Argv: r.cfg.Argv, Tool: r.cfg.Tool, Agent: r.cfg.Agent,
+		Policy: r.cfg.Policy, Limits: r.wantedLimits(), Argv: r.cfg.Argv, Tool: r.cfg.Tool, Agent: r.cfg.Agent,
 		Degraded: degraded(r.report.Notes), Removed: event.TruncateList(r.result.RemovedEnv), Linger: r.cfg.Linger,
 	}
 	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
@@ -50,26 +50,26 @@ func (r *run) borrow(client *api.Client) error {
 		return err
 	}
 	if r.net.Enforces() && (!s.Network || s.Cgroup == "") {
-		return errors.New("toolguardd doesn't hold the session's network: it's of another version")
+		return errors.New("toolguardd doesn't enforce the session's network: it's of another version")
 	}
 	r.net.Bundle = s.Bundle
 	number, err := strconv.ParseUint(s.ID, 16, 64)
 	if err != nil || len(s.ID) != 16 {
 		return fmt.Errorf("toolguardd: a session %q", s.ID)
 	}
-	l := &lent{client: client, id: s.ID, ended: make(chan struct{}), r: r}
-	r.number, r.id, r.held, r.within = number, s.ID, l, s.Within != ""
+	l := &daemonSession{client: client, id: s.ID, ended: make(chan struct{}), r: r}
+	r.number, r.id, r.opened, r.within = number, s.ID, l, s.Within != ""
 	if s.Cgroup != "" {
 		l.join, err = client.Handed("POST", l.path(api.Command))
 	}
 	return err
 }
 
-func (l *lent) path(what string) string { return api.Sessions + "/" + l.id + what }
+func (l *daemonSession) path(what string) string { return api.Sessions + "/" + l.id + what }
 
-// Adopt has toolguardd put the calling thread into the session, and proves that it's in. It may not speak to toolguardd any more then: hear
-// does from another thread.
-func (l *lent) Adopt() error {
+// Adopt has toolguardd place the calling thread in the session, and proves that. The thread can't connect to toolguardd any more then;
+// collect does from another thread.
+func (l *daemonSession) Adopt() error {
 	thread := api.Enter{Thread: unix.Gettid()}
 	asked := false
 	ask := func() error {
@@ -80,39 +80,39 @@ func (l *lent) Adopt() error {
 	if !l.r.within {
 		err = loader.SelfTest(ask)
 	}
-	if l.r.within || !asked && errors.Is(err, unix.EACCES) { // guarded already: that it has changed sessions the kernel tells toolguardd
+	if l.r.within || !asked && errors.Is(err, unix.EACCES) { // confined already: the kernel reports to toolguardd that the thread has changed sessions
 		err = ask()
-		_ = loader.TryCanary() // something that the programs decide about: they adopt it with that
+		_ = loader.TryCanary() // the programs adopt the thread with the first operation that they decide about
 	}
 	return err
 }
 
-// hear tells toolguardd that the thread is in, and begins to receive what it hears of the session.
-func (l *lent) hear(d *denials.Collector) error {
+// collect reports to toolguardd that the thread is in the session, and begins to receive the session's events.
+func (l *daemonSession) collect(d *denials.Collector) error {
 	opened := <-async(func() (*api.Stream, error) { return l.client.Follow(l.path(api.Notices)) })
 	if opened.err != nil {
 		return opened.err
 	}
-	l.told = async(func() (struct{}, error) { return struct{}{}, l.receive(opened.value, d) })
+	l.received = async(func() (struct{}, error) { return struct{}{}, l.receive(opened.value, d) })
 	return nil
 }
 
-// receive takes events in until the session is over. When toolguardd ends first, the session goes on, and another toolguardd
-// tells what follows.
-func (l *lent) receive(s *api.Stream, d *denials.Collector) error {
+// receive takes events in until the session ends. When toolguardd ends first, the session goes on, and the next toolguardd reports what
+// follows.
+func (l *daemonSession) receive(s *api.Stream, d *denials.Collector) error {
 	for {
 		var n api.Notice
 		err := s.Next(&n)
 		switch {
 		case err == nil && n.End != nil:
-			time.AfterFunc(launch.Patience, l.r.giveUp) // the first process should have ended with it
+			time.AfterFunc(launch.Patience, l.r.abortWait) // the first process should have ended with it
 			return s.Close()
 		case err == nil && n.Event != nil:
 			d.Forward(*n.Event)
 			continue
 		}
 		_ = s.Close()
-		if s, err = l.again(); err != nil {
+		if s, err = l.reconnect(); err != nil {
 			d.Missed("toolguardd", "toolguardd ended meanwhile")
 			return err
 		}
@@ -120,8 +120,8 @@ func (l *lent) receive(s *api.Stream, d *denials.Collector) error {
 	}
 }
 
-// again waits for another toolguardd, as long as the session goes on. One that says no isn't asked again.
-func (l *lent) again() (*api.Stream, error) {
+// reconnect waits for the next toolguardd as long as the session goes on. One that rejects the request isn't asked again.
+func (l *daemonSession) reconnect() (*api.Stream, error) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		time.Sleep(pause)
 		s, err := l.client.Follow(l.path(api.Notices))
@@ -137,8 +137,8 @@ func (l *lent) again() (*api.Stream, error) {
 	}
 }
 
-// End has toolguardd end what is left of the session, and waits until all that happened in it has been told.
-func (l *lent) End() (loader.Counts, error) {
+// End has toolguardd end the session's other processes, and waits until all of its events were received.
+func (l *daemonSession) End() (loader.Counts, error) {
 	if l.join != nil {
 		_ = l.join.Close()
 	}
@@ -146,8 +146,8 @@ func (l *lent) End() (loader.Counts, error) {
 	err := l.client.Do("POST", l.path(api.Ended), api.Outcome{Exit: l.r.exit()}, &end)
 	l.r.usage = end.Usage
 	close(l.ended)
-	if l.told != nil {
-		err = errors.Join(err, (<-l.told).err)
+	if l.received != nil {
+		err = errors.Join(err, (<-l.received).err)
 	}
 	return loader.Counts{}, err
 }

@@ -1,5 +1,5 @@
-// Package session runs one command under one compiled policy. It's the only place that knows the order of things:
-// which backend is used, what must be decided before the command starts, how it starts, how it ends, what is told.
+// Package session runs one command under one compiled policy. It has the order of a run: which backend is used, what must be decided
+// before the command starts, how it starts, how it ends, what is reported.
 //
 // # The start
 //
@@ -14,29 +14,27 @@
 //
 // # The network
 //
-// As root, a policy that leaves something of the network to be decided is held by programs on the session's cgroup (package cgroupsock), which
-// are there before the command is, and by a process beside toolguard (package egress/process, in toolguardd's
-// program), to which they lead what depends on names and on what is said. That process is a child of toolguard's, so it ends before what the command left behind is looked for. What it
-// says is taken for no more than a stranger's word: it shows in the report, and decides nothing. Only its first word, before anybody speaks
-// with it, brings the session's certificate authority.
+// As root, BPF programs on the session's cgroup (package cgroupsock) enforce rules about hosts. They are attached before the command
+// starts, and redirect what depends on names or content to the egress process (package egress/process, in toolguardd's program file). It
+// is a child of toolguard's and ends before orphans are looked for. What it reports is untrusted: it shows in the report and decides
+// nothing. Only its first message, before any client has connected, brings the session's certificate authority.
 //
 // # The run
 //
 // The command stays in toolguard's process group, so that the terminal's signals and job control reach it as if
-// toolguard weren't there. Signals sent to toolguard alone are passed on. toolguard is the subreaper of what the
-// command leaves behind, and the first process dies with toolguard (PR_SET_PDEATHSIG). A toolguard that took its caller's place
-// by exec, and with it the caller's children, does all this in a child of its own: no look at processes tells for certain
-// whose an orphan is.
+// toolguard weren't there. Signals sent to toolguard alone are passed on. toolguard is the subreaper of the
+// command's orphans, and the first process dies with toolguard (PR_SET_PDEATHSIG). A toolguard that replaced its caller by exec has the
+// caller's children, and does all this in a child of its own, since nothing shows for certain whose an orphan is.
 //
 // # Processes and threads
 //
 // A command can use up the processes and threads that its user (RLIMIT_NPROC), its cgroup (pids.max) or the machine may have, and the Go
-// runtime ends a program that needs a thread and gets none: the session would go on without its wall time, and nobody would clean up.
+// runtime ends a program that needs a thread and gets none: the session would go on without wall time and cleanup.
 // So toolguard makes all threads that it can need before the command starts, and the command gets a lower RLIMIT_NPROC than it has itself.
 //
 // # Threats
 //
-// The command is the attacker and shares toolguard's user. What keeps it from toolguard itself is the Landlock domain:
-// it may not trace or signal a process outside its own domain, nor write the files that toolguard reads. Whatever
-// could not be enforced was either a refusal before the start or is named in the report.
+// The command is the attacker and shares toolguard's user. The Landlock domain protects toolguard itself:
+// it may not trace or signal a process outside its own domain, nor write the files that toolguard reads. What can't
+// be enforced either keeps the command from starting or is named in the report.
 package session

@@ -10,44 +10,44 @@ import (
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
-// held is a session in the kernel.
-type held interface {
-	Adopt() error                    // puts the calling thread into it
-	hear(d *denials.Collector) error // begins to tell what is refused in it
-	End() (loader.Counts, error)     // gives it up
+// openSession is a session in the kernel.
+type openSession interface {
+	Adopt() error                       // places the calling thread in it
+	collect(d *denials.Collector) error // begins to report its denials
+	End() (loader.Counts, error)        // tears it down
 }
 
-// local is a session that this process owns.
-type local struct {
+// kernelSession is a session that this process owns.
+type kernelSession struct {
 	*loader.Session
 	kernel *loader.Kernel // nil: it stays open
 }
 
-func (l *local) hear(d *denials.Collector) error {
+func (l *kernelSession) collect(d *denials.Collector) error {
 	d.Listen(l.Session)
 	return nil
 }
 
-func (l *local) End() (loader.Counts, error) {
+func (l *kernelSession) End() (loader.Counts, error) {
 	if l.kernel != nil {
 		defer l.kernel.Close()
 	}
 	return l.Session.End()
 }
 
-// open has the session made in the kernel, where the backend has one.
+// open makes the session in the kernel, where the backend has one.
 func (r *run) open() error {
 	switch r.backend.Maker {
 	case backend.ThisProcess:
-		return r.hold(r.backend.Image)
+		return r.openKernelSession(r.backend.Image)
 	case backend.Daemon:
-		return r.borrow(r.backend.Client)
+		return r.openDaemonSession(r.backend.Client)
 	}
 	return nil
 }
 
-// hold makes the session in the kernel. Nobody is in it yet.
-func (r *run) hold(img *image.Image) error {
+// openKernelSession makes the session in the kernel, without a process in it.
+func (r *run) openKernelSession(img *image.Image) error {
 	if img == nil {
 		return errors.New("the bpf backend can't be given this policy")
 	}
@@ -64,30 +64,30 @@ func (r *run) hold(img *image.Image) error {
 		kernel.Close()
 		return err
 	}
-	r.held = &local{s, kernel}
+	r.opened = &kernelSession{s, kernel}
 	return nil
 }
 
-// enter puts the calling thread into the session, and begins to hear what is refused there.
-func (r *run) enter() error {
-	if r.held == nil {
+// enterSession places the calling thread in the session and begins to collect its denials.
+func (r *run) enterSession() error {
+	if r.opened == nil {
 		return nil
 	}
-	if err := r.held.Adopt(); err != nil {
+	if err := r.opened.Adopt(); err != nil {
 		return err
 	}
-	return r.held.hear(r.denials)
+	return r.opened.collect(r.denials)
 }
 
-// release gives the session up, when all that can end has ended, and returns what was counted in it.
-func (r *run) release() loader.Counts {
-	if r.held == nil {
+// closeSession tears the session down, when all processes that can end have ended, and returns its counts.
+func (r *run) closeSession() loader.Counts {
+	if r.opened == nil {
 		return loader.Counts{}
 	}
-	counts, err := r.held.End()
+	counts, err := r.opened.End()
 	if err != nil {
-		r.cfg.notice("the session could not be taken out of the kernel: %v", err)
+		r.cfg.notice("the session could not be removed from the kernel: %v", err)
 	}
-	r.held = nil
+	r.opened = nil
 	return counts
 }

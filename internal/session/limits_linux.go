@@ -14,8 +14,8 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec/nofile"
 )
 
-// wanted are the limits that are to be set.
-func (r *run) wanted() policy.Limits {
+// wantedLimits returns the limits to set.
+func (r *run) wantedLimits() policy.Limits {
 	l := r.cfg.Policy.Limits
 	for _, n := range r.report.Notes { // allowed to degrade: not set
 		switch n.ID {
@@ -32,11 +32,11 @@ func (r *run) wanted() policy.Limits {
 	return l
 }
 
-// limits makes what the limits of the policy need, and has the command begin with it. A cgroup is made only for a limit that
+// limits prepares what the policy's limits need, so that the command starts with them. A cgroup is made only for a limit that
 // needs one, and for the network.
 func (r *run) limits(m *launch.Command) (err error) {
-	l := r.wanted()
-	if d, ok := r.held.(*lent); ok {
+	l := r.wantedLimits()
+	if d, ok := r.opened.(*daemonSession); ok {
 		m.Join = d.join
 	}
 	if m.Join == nil && (backend.NeedsCgroup(l) || r.net.Enforces()) {
@@ -51,7 +51,7 @@ func (r *run) limits(m *launch.Command) (err error) {
 	return launch.ReserveProcesses(m.Limits)
 }
 
-// endGroup ends whatever is still in the cgroup, tells which limits were met, and removes it.
+// endGroup ends the cgroup's processes, reports which limits were reached, and removes the cgroup.
 func (r *run) endGroup() {
 	defer func() { r.group = nil }()
 	ctx, cancel := context.WithTimeout(context.Background(), launch.Patience)

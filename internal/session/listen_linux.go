@@ -13,14 +13,14 @@ import (
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
-// listen has the kernel's records of denials collected, where this user may read them or toolguardd does.
+// listen collects the kernel's records of denials, where this user may read them or toolguardd does.
 func (r *run) listen() error {
 	r.denials = denials.NewCollector(r.denialsConfig())
 	e, err := r.machine.listen()
 	if err != nil {
 		if err = r.subscribe(err); err != nil {
 			r.denials.Unrecorded(err)
-			r.deaf(err)
+			r.warnUnread(err)
 		}
 		return nil
 	}
@@ -31,7 +31,7 @@ func (r *run) listen() error {
 	}
 	d, self := r.denials, r.self
 	w, err := e.reader.Watch(s, func(k kernelaudit.Denial) {
-		if k.PID != self { // toolguard itself, from within: kill(-1) asks for everybody on the machine (see launch.Thread)
+		if k.PID != self { // toolguard's own kill(-1) signals every process of the machine (see launch.Thread)
 			d.Receive(k)
 		}
 	})
@@ -39,17 +39,17 @@ func (r *run) listen() error {
 		r.denials = nil
 		return errors.Join(err, e.reader.Close())
 	}
-	d.CollectRecords(ownRecords{e.reader, w}, r.deaf)
+	d.CollectRecords(ownRecords{e.reader, w}, r.warnUnread)
 	return nil
 }
 
-// deaf warns that denials aren't shown.
-func (r *run) deaf(err error) {
+// warnUnread warns that denials aren't shown.
+func (r *run) warnUnread(err error) {
 	switch {
 	case r.cfg.Events == nil:
 	case r.report.Backend != "bpf":
 		r.cfg.notice("denials are enforced but can't be shown: %v", err)
-	case r.cmd.Plan != nil && !r.cfg.Policy.RefusesNet(): // all others the programs report, and without the network there are no ports
+	case r.cmd.Plan != nil && !r.cfg.Policy.RefusesNet(): // the BPF programs report all other denials, and without the network there are no ports
 		r.cfg.notice("denials of ports are enforced but can't be shown: %v", err)
 	}
 }
@@ -60,9 +60,9 @@ type ownRecords struct {
 	*kernelaudit.Watch
 }
 
-// subscribe has toolguardd read what this process may not, for the reason why.
+// subscribe has toolguardd read the records, which this process can't for the reason why.
 func (r *run) subscribe(why error) error {
-	if errors.Is(why, errDeaf) || r.held != nil {
+	if errors.Is(why, errWithoutDenials) || r.opened != nil {
 		return why
 	}
 	stream, err := subscription(r.cfg.Daemon)
@@ -77,8 +77,8 @@ func (r *run) subscribe(why error) error {
 		return errors.Join(err, stream.Close())
 	}
 	r.cmd.Name = begin.Name
-	// By it toolguardd finds denied system calls. Who has logged in has one, and may not begin another: then toolguardd looks at processes.
-	r.in.Do(func() { _, _ = kernelaudit.FreshSession() })
+	// toolguardd finds denied system calls by the audit session. A logged-in user has one and may not begin another; then toolguardd looks at processes.
+	r.thread.Do(func() { _, _ = kernelaudit.FreshSession() })
 	r.denials.Subscribe(stream, begin.PID != r.self)
 	return nil
 }
@@ -91,9 +91,9 @@ func subscription(daemon string) (*api.Stream, error) {
 	client := &api.Client{Socket: api.Socket}
 	switch {
 	case daemon == "none":
-		return nil, errors.New("toolguardd reads what is denied for ordinary users: leave out --daemon none")
+		return nil, errors.New("toolguardd reads ordinary users' denials: leave out --daemon none")
 	case unix.Access(client.Socket, unix.F_OK) == unix.ENOENT: // package net would set its poller up
-		return nil, errors.New("toolguardd reads what is denied for ordinary users, and nobody has set it up here: docs/daemon.md")
+		return nil, errors.New("toolguardd reads ordinary users' denials, and it isn't set up here: docs/daemon.md")
 	}
 	return client.Follow(api.Denials)
 }

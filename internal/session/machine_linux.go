@@ -11,59 +11,59 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
-// machine is what the kernel is asked for ahead: waiting for it beside the reading of the policy costs no time.
+// machine is what is prepared while the policy is read, since it waits for the kernel.
 type machine struct {
-	deaf    bool                               // nobody asked for the kernel's word
-	proof   func() error                       // whether Landlock holds
-	inside  *launch.Thread                     // where the command will be started
-	ears    <-chan outcome[ears]               // the kernel's word on what it refuses
-	signals <-chan outcome[*launch.Supervisor] // they are caught
-	threads <-chan outcome[struct{}]           // toolguard has all that it needs
-	asked   backend.AskState                   // toolguardd's state
+	withoutDenials bool                               // no denials are to be reported
+	proof          func() error                       // whether Landlock denies on this machine
+	thread         *launch.Thread                     // the session thread, from which the command is forked
+	auditReader    <-chan outcome[auditReader]        // the kernel's records of denials
+	signals        <-chan outcome[*launch.Supervisor] // signals are caught
+	threads        <-chan outcome[struct{}]           // the runtime has the threads that it needs
+	asked          backend.AskState                   // toolguardd's state
 }
 
-// ears are how the kernel's word is heard.
-type ears struct {
+// auditReader reads the kernel's records of denials.
+type auditReader struct {
 	reader *kernelaudit.Reader
 	audit  uint32 // the audit session that the command will be in
-	err    error  // why it's none
+	err    error  // why there is none
 }
 
-func ask(deaf, daemon bool) *machine {
-	m := &machine{deaf: deaf, proof: sync.OnceValue(proven), asked: sync.OnceValues(backend.AskDaemon)}
+func ask(withoutDenials, daemon bool) *machine {
+	m := &machine{withoutDenials: withoutDenials, proof: sync.OnceValue(selfTest), asked: sync.OnceValues(backend.AskDaemon)}
 	if daemon && backend.HasDaemon() {
 		go m.asked()
 	}
-	m.makeInside()
+	m.startThread()
 	go m.proof()
 	m.signals = async(launch.Watch)
 	m.threads = async(func() (struct{}, error) { launch.MakeThreads(launch.FewBlocked); return struct{}{}, nil })
 	return m
 }
 
-// makeInside makes the thread, and has the kernel tell of what will be started there.
-func (m *machine) makeInside() {
-	heard := make(chan outcome[ears], 1)
-	m.ears = heard
-	m.inside = launch.NewThread(func() {
-		e, err := openEars(m.deaf)
-		heard <- outcome[ears]{e, err}
+// startThread makes the session thread, and has the kernel record the denials of what it starts.
+func (m *machine) startThread() {
+	opened := make(chan outcome[auditReader], 1)
+	m.auditReader = opened
+	m.thread = launch.NewThread(func() {
+		e, err := openAuditReader(m.withoutDenials)
+		opened <- outcome[auditReader]{e, err}
 	})
 }
 
-// renew gives up the thread, with all that has been done to it, and makes another one.
+// renew abandons the thread, whose restrictions can't be undone, and makes another one.
 func (m *machine) renew() error {
-	err := m.letGo()
-	m.makeInside()
+	err := m.close()
+	m.startThread()
 	return err
 }
 
-var errDeaf = errors.New("nobody asked for them")
+var errWithoutDenials = errors.New("they aren't asked for")
 
-// openEars gives the calling thread, which the command will inherit it from, an audit session of its own.
-func openEars(deaf bool) (e ears, err error) {
-	if deaf {
-		return e, errDeaf
+// openAuditReader gives the calling thread, from which the command inherits it, an audit session of its own.
+func openAuditReader(withoutDenials bool) (e auditReader, err error) {
+	if withoutDenials {
+		return e, errWithoutDenials
 	}
 	if err := kernelaudit.Permitted(); err != nil {
 		return e, err
@@ -74,30 +74,30 @@ func openEars(deaf bool) (e ears, err error) {
 	return e, err
 }
 
-// listen returns what reads the kernel's refusals, or why there is no such thing here. It may be called once.
-func (m *machine) listen() (ears, error) {
-	heard := <-m.ears
-	m.ears = nil
-	return heard.value, heard.err
+// listen returns the reader of the kernel's records, or why there is none here. It may be called once.
+func (m *machine) listen() (auditReader, error) {
+	reader := <-m.auditReader
+	m.auditReader = nil
+	return reader.value, reader.err
 }
 
-// letGo gives up what nobody has asked for, and waits until what was asked for has been given back.
-func (m *machine) letGo() error {
-	m.inside.Close()
-	if m.ears == nil {
+// close ends what wasn't used, and waits until auditing is as it was.
+func (m *machine) close() error {
+	m.thread.Close()
+	if m.auditReader == nil {
 		return nil
 	}
 	e, err := m.listen()
 	if err != nil {
-		return nil // there is nothing to give back
+		return nil // nothing was changed
 	}
 	return e.reader.Close()
 }
 
-// proven makes Landlock prove itself on a throw-away thread.
-func proven() error {
+// selfTest has Landlock deny an operation of a throw-away thread.
+func selfTest() error {
 	if err := landlock.Canary(); err != nil {
-		return fmt.Errorf("landlock doesn't hold on this machine, so nothing was started: %w", err)
+		return fmt.Errorf("landlock doesn't deny on this machine, so nothing was started: %w", err)
 	}
 	return nil
 }

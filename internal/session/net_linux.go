@@ -15,9 +15,9 @@ import (
 	"github.com/toolguard/toolguard/internal/session/network"
 )
 
-// noSockets refuses to hand a command sockets of the network where a policy limits that: they were made outside, so that nothing here
-// holds them, and even one that is connected, or listens, can be connected to whatever the session likes.
-func noSockets(c *policy.Compiled, handed []int) error {
+// rejectSockets rejects network sockets among the command's descriptors where a policy limits the network: they were made outside, so no
+// program of the session decides about them, and even a connected or listening one can be connected again to any address.
+func rejectSockets(c *policy.Compiled, handed []int) error {
 	if !c.RefusesNet() && !network.Decides(c) {
 		return nil
 	}
@@ -33,8 +33,8 @@ func noSockets(c *policy.Compiled, handed []int) error {
 	return nil
 }
 
-// holdNet has the session's network held from its beginning on.
-func (r *run) holdNet() error {
+// openNetwork enforces the rules about the network from the session's beginning.
+func (r *run) openNetwork() error {
 	if !r.net.Enforces() {
 		return nil
 	}
@@ -54,15 +54,15 @@ func (r *run) holdNet() error {
 		}
 	}
 	if r.cfg.Policy.Intercepts() {
-		if err := r.handBundle(bundle); err != nil {
-			return fmt.Errorf("hand the session its certificate authority: %w", err)
+		if err := r.writeBundle(bundle); err != nil {
+			return fmt.Errorf("pass the session its certificate authority: %w", err)
 		}
 	}
 	return nil
 }
 
-// handBundle tells the command of the session's authority.
-func (r *run) handBundle(authority []byte) error {
+// writeBundle passes the session's certificate authority to the command.
+func (r *run) writeBundle(authority []byte) error {
 	file, err := network.WriteBundle(r.cfg.Policy, authority)
 	if err != nil {
 		return err
@@ -81,8 +81,8 @@ func (r *run) endEgress() {
 	}
 }
 
-// endNet ends the session's network.
-func (r *run) endNet() {
+// closeNetwork ends the session's network.
+func (r *run) closeNetwork() {
 	r.endEgress()
 	switch end := func() cgroupsock.Counts { return r.net.End(nil, r.cfg.Linger, r.cfg.notice) }; {
 	case r.net == nil || !r.net.Loaded():

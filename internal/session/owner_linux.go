@@ -10,8 +10,8 @@ import (
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
-// noticeOwner says once, where root couldn't work in the workspace because it's another user's, that permissions count in a session.
-func (r *run) noticeOwner() {
+// noticePermissions says once, where root couldn't work in the workspace because it's another user's, that file permissions apply in a session.
+func (r *run) noticePermissions() {
 	var st unix.Stat_t
 	c := r.cfg.Policy
 	root := event.Process{PID: os.Getpid()}

@@ -29,7 +29,7 @@ func TestNoticeOfAnotherOwner(t *testing.T) {
 		must(t, err)
 		said := ""
 		r := &run{cfg: Config{Policy: c, Notice: func(s string) { said += s }}}
-		if r.noticeOwner(); strings.Contains(said, dir+" is user 65534's") != x.said || !x.said && said != "" {
+		if r.noticePermissions(); strings.Contains(said, dir+" is user 65534's") != x.said || !x.said && said != "" {
 			t.Errorf("%+v: %q", x.layer, said)
 		}
 	}

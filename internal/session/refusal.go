@@ -11,8 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
-// NotStarted is the event of a command that wasn't started: what kept it from that, and of what it would have been. Of cfg the policy may be
-// missing, where that is what is wrong.
+// NotStarted returns the event of a command that wasn't started, with the reason. cfg has no policy where the policy is what is wrong.
 func NotStarted(cfg Config, session string, err error) event.Event {
 	e := event.Event{
 		Kind: event.SessionRefused, Time: time.Now(), Session: session, Tool: cfg.Tool, Agent: cfg.Agent, Mode: "enforce", Target: cfg.Argv[0],

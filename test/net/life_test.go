@@ -492,5 +492,5 @@ func TestOrdinaryUser(t *testing.T) {
 	if _, err := os.Stat("/run/toolguard/toolguard.sock"); err == nil {
 		t.Skip("needs a machine without toolguardd for the rest")
 	}
-	as("auto", "have toolguardd decide, which nobody has set up here (docs/daemon.md), or run it as root")
+	as("auto", "have toolguardd decide, which isn't set up here (docs/daemon.md), or run it as root")
 }

@@ -29,7 +29,7 @@ func TestBegins(t *testing.T) {
 	const (
 		join    = "sudo usermod -aG toolguard nobody, and log in again"
 		start   = "sudo systemctl start toolguardd"
-		setUp   = "have toolguardd decide, which nobody has set up here (docs/daemon.md), or run it as root"
+		setUp   = "have toolguardd decide, which isn't set up here (docs/daemon.md), or run it as root"
 		require = `daemon = "require"`
 	)
 	readonly := []string{"--policy", "../readonly.toml"}

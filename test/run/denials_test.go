@@ -159,10 +159,10 @@ python3 -c 'import ctypes, time; ctypes.CDLL(None).unshare(0x20000); time.sleep(
 	}
 	p, _ := userPlace(t, 65534)
 	for remedy, cmd := range map[string]*exec.Cmd{
-		"nobody has set it up here: docs/daemon.md": p.command(binary, "exec", "--policy", "../policy.toml", "--", "cat", "../outside"),
+		"it isn't set up here: docs/daemon.md": p.command(binary, "exec", "--policy", "../policy.toml", "--", "cat", "../outside"),
 		"leave out --daemon none":                   a.exec(p, false, []string{"--daemon", "none"}, "cat ../outside"),
 	} {
-		if out := run(t, cmd); out.code != 1 || strings.Count(out.stderr, "\ntoolguard: ") != 1 || !strings.Contains(out.stderr, "can't be seen here (toolguardd reads what is denied for ordinary users") ||
+		if out := run(t, cmd); out.code != 1 || strings.Count(out.stderr, "\ntoolguard: ") != 1 || !strings.Contains(out.stderr, "can't be seen here (toolguardd reads ordinary users' denials") ||
 			!strings.Contains(out.stderr, remedy) {
 			t.Errorf("without toolguardd: %+v", out)
 		}

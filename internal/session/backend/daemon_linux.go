@@ -39,7 +39,7 @@ func askStateOf(socket string) (s state, err error) {
 
 // remote is the bpf backend of a user who may not load programs: toolguardd has them loaded, makes the session, and puts one of
 // this process's threads into it. All the rest is as without toolguardd. Where it takes no part ok is false; the error says why it can't,
-// and is nil where nobody has set it up or it isn't wanted.
+// and is nil where it is not set up or it isn't wanted.
 func remote(daemon string, asked AskState) (b Backend, ok bool, err error) {
 	if daemon == "none" || daemon != "require" && !HasDaemon() {
 		return Backend{}, false, nil

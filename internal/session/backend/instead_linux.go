@@ -25,13 +25,13 @@ func instead(b *Backend, name, daemon string) string {
 	case b.Skipped != nil:
 		return remedy(b.Skipped)
 	case loader.Contained():
-		return "have toolguardd decide, which nobody has set up here (docs/daemon.md: in a container, mount all of /run/toolguard)"
+		return "have toolguardd decide, which isn't set up here (docs/daemon.md: in a container, mount all of /run/toolguard)"
 	case lacksBPF():
 		return "use the bpf backend, for which this kernel's lsm= list lacks bpf: 'toolguard doctor' says how to get it"
 	case root:
 		return "get the bpf backend, which this machine doesn't have: 'toolguard doctor' says what it needs"
 	}
-	return "have toolguardd decide, which nobody has set up here (docs/daemon.md), or run it as root"
+	return "have toolguardd decide, which isn't set up here (docs/daemon.md), or run it as root"
 }
 
 // remedy is what helps where a backend that is set up couldn't be used.

@@ -1,0 +1,106 @@
+package session
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/seccomp"
+	"github.com/toolguard/toolguard/internal/session/backend"
+	"github.com/toolguard/toolguard/internal/session/launch"
+	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
+)
+
+// canonical is the path of the file itself, symlinks and ".." followed in order; the path as it is where that can't be resolved.
+func (c *Config) canonical(file string) string {
+	if dir, err := os.Getwd(); err == nil && !filepath.IsAbs(file) {
+		file = dir + "/" + file
+	}
+	if real, err := c.Policy.ResolveTarget(c.System, file, true); err == nil {
+		return real
+	}
+	return file
+}
+
+// program is what will be executed, with its environment.
+func (r *run) program() (*launch.Command, error) {
+	path, err := launch.Lookup(r.cfg.Argv[0], r.cfg.Env)
+	if err != nil {
+		return nil, err
+	}
+	m := &launch.Command{Path: path, Argv: r.cfg.Argv}
+	m.Env, r.result.RemovedEnv = launch.Environ(r.cfg.Policy, r.cfg.canonical(path), r.cfg.Env)
+	return m, nil
+}
+
+// command is what it takes to start the program in the session.
+func (r *run) command(m *launch.Command) (_ *launch.Command, err error) {
+	c := r.cfg.Policy
+	m.Name = r.id[:15] // as long as such a name can be
+	if m.Keep, err = launch.Descriptors(r.cfg.PassFDs); err != nil {
+		return nil, err
+	}
+	if err := rejectSockets(c, m.Keep); err != nil {
+		return nil, err
+	}
+	r.prefetch(m)
+	if m.Plan, err = r.plan(); err != nil {
+		return nil, err
+	}
+	if m.Plan != nil {
+		if err := m.Plan.Prepare(); err != nil {
+			return nil, err
+		}
+	}
+	return m, r.limits(m)
+}
+
+// prefetch has the thread do what depends on the policy alone, while granted paths are opened.
+func (r *run) prefetch(m *launch.Command) {
+	c, others := r.cfg.Policy, r.seccompBackend()
+	var caps []string
+	for _, l := range c.Layers {
+		caps = append(caps, l.Capabilities...)
+	}
+	m.Prefetch(r.thread, caps, func() ([]seccomp.Filter, error) { return seccomp.Filters(c, others) })
+}
+
+// plan returns what Landlock enforces in this session; nil for nothing.
+func (r *run) plan() (*landlock.Plan, error) {
+	abi, err := backend.LandlockABI()
+	switch {
+	case r.opened != nil && r.net.Enforces():
+		return nil, nil
+	case r.opened != nil:
+		return landlock.NewPortsPlan(r.cfg.Policy, abi), nil
+	case err != nil:
+		return nil, err
+	}
+	p, err := landlock.NewPlan(r.cfg.Policy, abi)
+	if err == nil && r.net.Enforces() {
+		p.LeavePorts()
+	}
+	return p, err
+}
+
+// seccompBackend describes the mechanisms that enforce the session alongside the system call filters.
+func (r *run) seccompBackend() seccomp.Backend {
+	return seccomp.Backend{ABI: r.backend.Level, Net: r.net.Enforces(), Sealed: seccomp.Sealed()}
+}
+
+// confine restricts the thread and places it in the session, permanently.
+func (r *run) confine() error {
+	var err error
+	r.thread.Do(func() { err = r.cmd.RestrictThread() })
+	if err == nil {
+		r.thread.Do(func() { err = r.enterSession() })
+		if err == nil {
+			return nil
+		}
+		if err = r.fallBack(&forkexec.Error{Purpose: "place the thread in the session", Err: err}); err == nil {
+			return r.confine()
+		}
+	}
+	return errors.Join(r.startFailure(err), r.undo())
+}

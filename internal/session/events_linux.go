@@ -1,0 +1,63 @@
+package session
+
+import (
+	"os"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session/denials"
+)
+
+func (r *run) emit(e event.Event) {
+	if r.cfg.Events != nil {
+		r.cfg.Events.Write(&e)
+	}
+}
+
+// about fills in what every event of the session says.
+func (r *run) about(e event.Event) event.Event {
+	c := denials.Config{Session: r.number, Tool: r.cfg.Tool, Agent: r.cfg.Agent}
+	return c.About(r.cfg.Policy, e)
+}
+
+// denialsConfig is what the events of this run depend on.
+func (r *run) denialsConfig() denials.Config {
+	return denials.Config{
+		Session: r.number, Policy: r.cfg.Policy, Tool: r.cfg.Tool, Agent: r.cfg.Agent, Mechanism: r.report.Backend, Others: r.seccompBackend(),
+		Proxies: r.cfg.Proxies, Self: r.self, Events: r.cfg.Events, Warn: r.cfg.Notice,
+	}
+}
+
+func (r *run) startEvent() event.Event {
+	e := r.about(event.Event{Kind: event.SessionStart, Mechanism: r.report.Backend})
+	e.Process = []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Exe: r.cmd.Path, Argv: event.TruncateArgv(r.cfg.Argv)}}
+	e.Degraded, e.Removed = degraded(r.report.Notes), r.result.RemovedEnv
+	return e
+}
+
+func (r *run) endEvent() event.Event {
+	e := r.about(event.Event{Kind: event.SessionEnd, Mechanism: r.report.Backend, Exit: r.exit()})
+	if l := r.limit.Load(); l != nil {
+		e.Reason, e.Rule, e.Place = string(policy.Limit), "limits."+l.name, l.place.String()
+	}
+	return e
+}
+
+// exit is how the command ended; nil while it hasn't.
+func (r *run) exit() *event.Exit {
+	if r.last == nil {
+		return nil
+	}
+	e := r.last
+	exit := &event.Exit{
+		Code: r.result.Code, Wall: time.Since(r.began), Denials: r.result.Total, Orphans: r.result.Leftover,
+		User: time.Duration(e.Usage.Utime.Nano()), System: time.Duration(e.Usage.Stime.Nano()),
+		MaxRSS: uint64(e.Usage.Maxrss) * 1024, // Linux counts in KiB (getrusage(2))
+		Usage:  r.usage,
+	}
+	if e.Status.Signaled() {
+		exit.Signal = int(e.Status.Signal())
+	}
+	return exit
+}
