@@ -39,6 +39,8 @@ var mayImport = []room{
 	{"internal/policy/explain", []string{"internal/policy"}},
 	{"internal/policy/hostfs", []string{"internal/policy/fspath"}},
 	{"internal/policy/netname", []string{"golang.org/x/net/idna"}},
+	{"internal/policy/envname", nil},
+	{"internal/policy/tomltext", nil},
 	{"internal/policy", nil},
 	{"internal/proc", []string{"golang.org/x/sys/unix"}},
 	{"internal/userfiles", nil},

@@ -10,6 +10,7 @@ import (
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
@@ -187,7 +188,7 @@ func understand(q *explain.Question) error {
 // understandPath reads a path as a rule's would be: ~/ is the home, and what a shell or a library would have expanded isn't a name.
 func understandPath(q *explain.Question) error {
 	t := q.Target
-	switch msg, hint := policy.Misread(t, false); {
+	switch msg, hint := fspath.Misread(t, false); {
 	case t == "~" || strings.HasPrefix(t, "~/"):
 		if home() == "" {
 			return fmt.Errorf("the home folder that %q is relative to isn't known", t)

@@ -17,6 +17,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/tomltext"
 )
 
 // Denial is a denial with the fields of its event.
@@ -79,7 +80,7 @@ func (d *Denial) argv() []string {
 	argv := strings.Split(d.Asked, " ")
 	quoted := make([]string, len(argv)-1)
 	for i, arg := range argv[1:] {
-		quoted[i] = policy.Quote(arg)
+		quoted[i] = tomltext.Quote(arg)
 	}
 	if d.Asked == "" || !strings.Contains(d.Suggest, "["+strings.Join(quoted, ", ")+"]]") {
 		return nil

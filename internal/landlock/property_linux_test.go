@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
@@ -392,7 +393,7 @@ func compareMove(t fataler, c *policy.Compiled, k kernel, p, q string) {
 func describe(c *policy.Compiled) string {
 	var b strings.Builder
 	for _, r := range c.Rules {
-		fmt.Fprintf(&b, "%s %s\n", r.ID, r.Text())
+		fmt.Fprintf(&b, "%s %s\n", r.ID, explain.RuleText(r))
 	}
 	return b.String()
 }

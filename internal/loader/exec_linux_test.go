@@ -25,6 +25,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
 func init() { orders["execute on input"] = executeOnInput }
@@ -181,7 +182,7 @@ func commandsText(c *policy.Compiled) string {
 	var b strings.Builder
 	for _, l := range c.Layers {
 		for _, rule := range l.Commands.Rules() {
-			fmt.Fprintln(&b, l.Authority, rule.Text())
+			fmt.Fprintln(&b, l.Authority, explain.RuleText(rule))
 		}
 	}
 	return b.String()

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/envname"
 )
 
 // CommandTable matches programs, what they're called and their arguments against the command rules of one layer.
@@ -193,118 +193,6 @@ func (c *CompiledCommand) Miscalled(called string) string {
 	return fmt.Sprintf("it's called %q, which may have it do something else: args are for what is called %s", called, strings.Join(c.Called(), " or "))
 }
 
-// Candidates are the files that a command's name may stand for, in the order in which execvp(3) tries them: the name itself
-// where it has a slash, else the file of that name in each folder of a PATH.
-func Candidates(searchPath, name string) []string {
-	if strings.Contains(name, "/") {
-		return []string{name}
-	}
-	var files []string
-	for dir := range strings.SplitSeq(searchPath, ":") {
-		files = append(files, cmp.Or(dir, ".")+"/"+name)
-	}
-	return files
-}
-
-// FindProgram finds the canonical path of a program: an absolute path, or a name looked up through a PATH. Entries of
-// the PATH that aren't absolute are passed over: what they mean depends on where somebody stands.
-func FindProgram(sys fspath.FileSystem, searchPath, name string) (string, bool) {
-	program, _, ok := findProgram(fspath.NewResolver(sys), searchPath, name)
-	return program, ok
-}
-
-// findProgram is the canonical path of a program, and the file by which it was found.
-func findProgram(r *fspath.Resolver, searchPath, name string) (program, file string, ok bool) {
-	for _, file := range Candidates(searchPath, name) {
-		if !strings.HasPrefix(file, "/") {
-			continue
-		}
-		if p, ok := executable(r, file); ok {
-			return p, file, true
-		}
-	}
-	return "", "", false
-}
-
-func executable(r *fspath.Resolver, p string) (string, bool) {
-	got, err := r.Resolve(p, true)
-	return got.Path, err == nil && !got.Missing && got.Kind == fspath.Program && fspath.IsCanonical(got.Path)
-}
-
-func (c *compiler) layerCommands(src *SourceLayer, ids *ruleIDs) *CommandTable {
-	var rules []*Rule
-	for i := range src.Commands {
-		s := src.Commands[i]
-		id := ids.named("commands", s.Name)
-		before := len(c.errs)
-		c.commandRule(&s, id)
-		if len(c.errs) > before {
-			continue
-		}
-		program, file, _ := findProgram(c.res, c.src.Path, s.Name)
-		if path.Base(program) == path.Base(s.Name) {
-			file = ""
-		}
-		rules = append(rules, c.add(&Rule{
-			ID: id, Authority: src.Authority, Resource: Commands, Place: s.Place,
-			Command: &CompiledCommand{CommandRule: s, Program: program, File: file},
-		}))
-	}
-	return newCommandTable(rules)
-}
-
-// IsProgramName says whether this may be the name of a rule.
-func IsProgramName(name string) bool {
-	return name != "" && name != "." && name != ".." && len(name) <= fspath.MaxPath && !strings.ContainsRune(name, 0) && named(name)
-}
-
-// commandRule checks a rule by itself, its self-tests included.
-func (c *compiler) commandRule(s *CommandRule, id string) {
-	fail := func(hint, format string, args ...any) {
-		c.fail(s.Place, fmt.Errorf("%s: "+format, append([]any{id}, args...)...), hint)
-	}
-	if !IsProgramName(s.Name) {
-		fail("it's a name that is looked up in PATH, or an absolute path", "%q isn't the name of a program", s.Name)
-	}
-	for _, a := range s.Args {
-		if i := slices.Index(a, ArgsRest); i >= 0 && i != len(a)-1 {
-			fail(`as the last element it lets any arguments follow`, `args %s has "**" before its end`, tomlStrings(a))
-		}
-	}
-	for _, e := range s.Envs {
-		if err := CheckEnvName(e); err != nil {
-			fail(envForms, "envs: %w", err)
-		}
-	}
-	for _, t := range s.Match {
-		c.selfTest(s, id, "match", t, true)
-	}
-	for _, t := range s.NotMatch {
-		c.selfTest(s, id, "not_match", t, false)
-	}
-}
-
-func (c *compiler) selfTest(s *CommandRule, id, key string, t SelfTest, want bool) {
-	at, argv := t.Place, t.Argv
-	if at.File == "" {
-		at = s.Place
-	}
-	got := len(argv) > 0 && (argv[0] == s.Name || argv[0] == path.Base(s.Name))
-	switch {
-	case !got:
-		c.fail(at, fmt.Errorf("%s: %s %s doesn't begin with %q", id, key, tomlStrings(argv), s.Name), "a self-test is a whole command line")
-	case want && !s.Accepts(argv[1:]):
-		c.fail(at, fmt.Errorf("%s: self-test failed: match %s isn't accepted by args %s", id, tomlStrings(argv), tomlArgs(s.Args)),
-			"change args or the self-test")
-	case !want && s.Accepts(argv[1:]):
-		how := "any arguments are accepted"
-		if !s.AnyArgs() {
-			how = "it's accepted by args " + tomlArgs(s.Args)
-		}
-		c.fail(at, fmt.Errorf("%s: self-test failed: not_match %s: %s", id, tomlStrings(argv), how), "change args or the self-test")
-	}
-}
-
 // CheckCommand decides on a program, by its canonical path, and its whole argv. That the program may be executed is a
 // question for CheckFS besides.
 func (c *Compiled) CheckCommand(program string, argv []string) Verdict {
@@ -324,8 +212,5 @@ func (r *CommandRule) Sees(name string) bool {
 	if !r.HasEnvs {
 		return true
 	}
-	return slices.ContainsFunc(r.Envs, func(e string) bool { return EnvMatches(e, name) })
+	return slices.ContainsFunc(r.Envs, func(e string) bool { return envname.Matches(e, name) })
 }
-
-// named says whether this may be a rule's name: a path would have to be absolute.
-func named(s string) bool { return !strings.Contains(s, "/") || path.IsAbs(s) }

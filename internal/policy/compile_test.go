@@ -166,7 +166,7 @@ func TestText(t *testing.T) {
 	})
 	var got []string
 	for _, r := range c.Rules[len(policy.Own):] {
-		got = append(got, r.Text())
+		got = append(got, explain.RuleText(r))
 	}
 	want := []string{
 		`{ path = "a\"b", read = true, write = true }`, `{ match = "**/x*", create = true, delete = true }`, `{ path = "c", unprotect = true }`,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
@@ -273,7 +274,7 @@ func TestMovingLooksAtTheMachine(t *testing.T) {
 func rulesOf(c *policy.Compiled) string {
 	var b strings.Builder
 	for _, r := range c.Rules {
-		fmt.Fprintf(&b, "%s %s\n", r.ID, r.Text())
+		fmt.Fprintf(&b, "%s %s\n", r.ID, explain.RuleText(r))
 	}
 	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/toolguard/toolguard/internal/policy/envname"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
@@ -154,7 +155,7 @@ func (r *Rule) check() error {
 	case r.FS != nil:
 		return r.FS.check()
 	case r.Env != nil:
-		return CheckEnvName(r.Env.Name)
+		return envname.Check(r.Env.Name)
 	case r.Command != nil && r.Command.Program != "" && !fspath.IsCanonical(r.Command.Program):
 		return fmt.Errorf("%q isn't a canonical path", r.Command.Program)
 	case r.Command != nil && !IsProgramName(r.Command.Name):

@@ -325,7 +325,7 @@ func FuzzHandedOver(f *testing.F) {
 			_ = fmt.Sprint(v, a, explain.Explain(c, policytest.Machine(), q))
 		}
 		for _, r := range c.Rules {
-			_ = r.Text()
+			_ = explain.RuleText(r)
 		}
 		_, _ = c.Within(outer)
 		_, _ = outer.Within(c)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
@@ -132,9 +133,9 @@ func TestMergeOrder(t *testing.T) {
 					t.Fatalf("%s: matched by neither, but by both together", path)
 				}
 			case fromB && (ab.Rules[r].FS.Written != b.Rules[rb].FS.Written || d != db):
-				t.Fatalf("%s: %s, want the later %s", path, ab.Rules[r].Text(), b.Rules[rb].Text())
+				t.Fatalf("%s: %s, want the later %s", path, explain.RuleText(ab.Rules[r]), explain.RuleText(b.Rules[rb]))
 			case !fromB && (ab.Rules[r].FS.Written != a.Rules[ra].FS.Written || d != da):
-				t.Fatalf("%s: %s, want the earlier %s", path, ab.Rules[r].Text(), a.Rules[ra].Text())
+				t.Fatalf("%s: %s, want the earlier %s", path, explain.RuleText(ab.Rules[r]), explain.RuleText(a.Rules[ra]))
 			}
 		}
 	})

@@ -121,7 +121,7 @@ func TestWorkedExamplesOfNetAndEnv(t *testing.T) {
 		{Name: "AWS_SEC*"},
 		{Name: "AWS_SECRET_*", Read: true},
 	}})
-	// Beyond the reference: what looks like a credential is handed on by its exact name alone (TestNamedAlone).
+	// Beyond the reference: what looks like a credential is granted by a rule with its exact name only (TestEnvNeedsExactRule).
 	for name, allow := range map[string]bool{
 		"GITHUB_TOKEN": true, "GITHUB_TOKEN_LOG": false, "AWS_REGION": true,
 		"AWS_SECRET_ACCESS_KEY": false, "HOME": false, "AWS_PROFILE": false, "AWS_PROFILE_LOG": true, "AWS_SECRET_KEY": false, "AWS_SECRET_NAME_": false, "AWS_SECX": false,

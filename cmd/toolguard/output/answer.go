@@ -72,7 +72,9 @@ func (s *Screen) toml(text string) {
 }
 
 // ruleLine is a rule on one line: id, text, place.
-func ruleLine(r *policy.Rule) string { return fmt.Sprintf("%s  %s  (%s)", r.ID, r.Text(), r.Place) }
+func ruleLine(r *policy.Rule) string {
+	return fmt.Sprintf("%s  %s  (%s)", r.ID, explain.RuleText(r), r.Place)
+}
 
 // asked is the question in the words of the command line.
 func asked(q explain.Question, target string) string {
@@ -131,7 +133,7 @@ func (s *Screen) opinion(l explain.LayerExplanation) {
 		if k.Won {
 			mark, st = "* ", bold
 		}
-		rows = append(rows, []cell{cs(st, mark+k.Rule.ID), cs(st, k.Rule.Text()), cs(faint, place(k.Rule.Place))})
+		rows = append(rows, []cell{cs(st, mark+k.Rule.ID), cs(st, explain.RuleText(k.Rule)), cs(faint, place(k.Rule.Place))})
 		rows = append(rows, []cell{c(""), c(k.Grade + ": " + k.Why)})
 	}
 	s.table("  ", rows)

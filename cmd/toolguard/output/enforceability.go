@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
@@ -145,7 +146,7 @@ func ruleText(row policy.Coverage) string {
 	if row.Rule == nil {
 		return ""
 	}
-	return row.Rule.Text()
+	return explain.RuleText(row.Rule)
 }
 
 func statusCell(row policy.Coverage, refused bool) cell {

@@ -35,7 +35,7 @@ func ruleJSON(r *policy.Rule) *ruleRef {
 	if r == nil {
 		return nil
 	}
-	return &ruleRef{r.ID, r.Authority.String(), r.Place.File, r.Place.Line, r.Place.Col, r.Text()}
+	return &ruleRef{r.ID, r.Authority.String(), r.Place.File, r.Place.Line, r.Place.Col, explain.RuleText(r)}
 }
 
 // Answer is a decision.

@@ -114,14 +114,14 @@ func removedRows(p *policy.Compiled) (rows [][]cell) {
 		if r.By != nil {
 			why, at = "because of "+r.By.ID, r.By.Place
 		}
-		rows = append(rows, []cell{c(r.Rule.ID), c(r.Rule.Text()), c(why), cs(faint, place(at))})
+		rows = append(rows, []cell{c(r.Rule.ID), c(explain.RuleText(r.Rule)), c(why), cs(faint, place(at))})
 	}
 	return rows
 }
 
 func ruleRows(rules []*policy.Rule) (rows [][]cell) {
 	for _, r := range rules {
-		rows = append(rows, []cell{c(r.ID), c(r.Text()), cs(faint, place(r.Place))})
+		rows = append(rows, []cell{c(r.ID), c(explain.RuleText(r)), cs(faint, place(r.Place))})
 	}
 	return rows
 }

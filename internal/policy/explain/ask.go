@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/envname"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
@@ -57,7 +58,7 @@ func ask(c *policy.Compiled, sys fspath.FileSystem, q Question) (policy.Verdict,
 		return askNet(c, a)
 	case policy.Env:
 		v := c.CheckEnv(q.Target)
-		if why := policy.NamedAlone(q.Target); !v.Allow && v.Rule == policy.NoMatch && why != "" {
+		if why := envname.NeedsExactRule(q.Target); !v.Allow && v.Rule == policy.NoMatch && why != "" {
 			a.note = why + ": only a rule with exactly this name hands it on"
 		}
 		return v, a
@@ -111,7 +112,7 @@ func askCommand(c *policy.Compiled, sys fspath.FileSystem, a asked) (policy.Verd
 	if strings.Contains(name, "/") && !strings.HasPrefix(name, "/") {
 		name = path.Join(c.Workspace, name)
 	}
-	program, ok := policy.FindProgram(sys, c.Path, name)
+	program, ok := fspath.FindProgram(sys, c.Path, name)
 	if !ok {
 		a.note = "no such program in PATH"
 		return policy.Verdict{Reason: policy.CommandNotListed, Layer: -1, Rule: policy.NoMatch}, a

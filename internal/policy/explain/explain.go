@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/envname"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
@@ -265,11 +266,11 @@ func envCandidates(l *policy.Layer, name string) []Candidate {
 	winner := l.Env.Find(name)
 	alone := ""
 	if l.Authority == policy.Session {
-		alone = policy.NamedAlone(name)
+		alone = envname.NeedsExactRule(name)
 	}
 	var out []Candidate
 	for _, r := range l.Env.Rules() {
-		if !policy.EnvMatches(r.Env.Name, name) {
+		if !envname.Matches(r.Env.Name, name) {
 			continue
 		}
 		literal := strings.TrimSuffix(r.Env.Name, "*")

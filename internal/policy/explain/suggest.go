@@ -9,8 +9,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/envname"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
+	"github.com/toolguard/toolguard/internal/policy/tomltext"
 )
 
 // suggest is the smallest rule that would make the denying layer allow what was asked for, as TOML to paste at the end of the policy that
@@ -22,7 +24,7 @@ func suggest(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (r
 	if by := hostFile(c, v, l); by != "" {
 		return "", "the policy of this machine, " + by + ", decides this: only root can change it"
 	}
-	table := func(header string, k policy.Keys) string { return k.Table(tableHeader(l.Authority, header)) }
+	table := func(header string, k tomltext.Keys) string { return k.Table(tableHeader(l.Authority, header)) }
 	switch a.Resource {
 	case policy.FS:
 		r, ok := suggestFS(c, v, l, a)
@@ -31,7 +33,7 @@ func suggest(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (r
 		}
 		if rules := suggestRepository(c, l, a); rules != nil {
 			for _, r := range rules {
-				rule += table("[[access.fs]]", policy.FSKeys(&r))
+				rule += table("[[access.fs]]", fsKeys(&r))
 			}
 			return rule, "it's the git repository that the workspace is a linked worktree or a submodule of: extends = [\"preset:git\"] grants all that a commit takes"
 		}
@@ -41,27 +43,27 @@ func suggest(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (r
 			}
 			r.Unprotect = r.Unprotect || a.Caps&policy.Write != 0 && l.Protect.Deciding(a.target) != nil
 			r.Secret = r.Secret || a.Caps&^policy.Write != 0 && l.Secret(a.target)
-			return table("[[access.fs]]", policy.FSKeys(&r)), ""
+			return table("[[access.fs]]", fsKeys(&r)), ""
 		}
 		if r, ok = withoutRandom(c, r, a.target); !ok {
 			return "", "the name is random, and the next one is another: grant the folder, if that is meant"
 		}
-		return table("[[access.fs]]", policy.FSKeys(&r)), ""
+		return table("[[access.fs]]", fsKeys(&r)), ""
 	case policy.Net:
 		if r, ok := suggestNet(v, l, a); ok {
-			return table("[[access.net]]", policy.NetKeys(&r)), ""
+			return table("[[access.net]]", netKeys(&r)), ""
 		}
 	case policy.Env:
 		switch {
-		case policy.CheckEnvName(a.target) != nil || strings.HasSuffix(a.target, "*"):
-		case policy.SecretVariable(a.target) && !a.Anyway:
+		case envname.Check(a.target) != nil || strings.HasSuffix(a.target, "*"):
+		case envname.LooksSecret(a.target) && !a.Anyway:
 			return "", "its name is that of a secret: to let the session have it all the same, write a rule for exactly this name"
 		default:
-			return table("[[access.env]]", policy.EnvKeys(&policy.EnvRule{Name: a.target, Read: true})), ""
+			return table("[[access.env]]", envKeys(&policy.EnvRule{Name: a.target, Read: true})), ""
 		}
 	case policy.Commands:
 		if r, ok := suggestCommand(c, v, l, a); ok {
-			return table("["+policy.CommandHeader(r.Name)+"]", policy.CommandKeys(&r)), ""
+			return table("["+commandHeader(r.Name)+"]", commandKeys(&r)), ""
 		}
 	}
 	return "", ""

@@ -28,7 +28,7 @@ func unmatched(c *policy.Compiled, sys fspath.FileSystem, r *policy.Rule) (why, 
 	switch {
 	case r.Command != nil && r.Command.Program == "":
 		if lower := strings.ToLower(r.Command.Name); lower != r.Command.Name {
-			if _, ok := policy.FindProgram(sys, c.Path, lower); ok {
+			if _, ok := fspath.FindProgram(sys, c.Path, lower); ok {
 				hint = fmt.Sprintf("case matters: it is %q", lower)
 			}
 		}

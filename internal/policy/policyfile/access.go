@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Access is an [access] table: what the four resources grant. Every field that was left out is nil or unset, so that
@@ -100,7 +101,7 @@ func (r *FS) check(d *decoder, n *node) {
 
 // checkMeaning rejects what can't be meant as it's read.
 func (r *FS) checkMeaning(d *decoder) {
-	msg, hint := policy.Misread(r.Path+r.Match, r.Path != "" && r.caps() == 0)
+	msg, hint := fspath.Misread(r.Path+r.Match, r.Path != "" && r.caps() == 0)
 	if msg != "" {
 		d.failAt(r.Place.At(r.Value), hint+"; for a file of that name add literal = true", "%s", msg)
 	}

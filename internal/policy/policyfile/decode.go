@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"sort"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -313,104 +312,6 @@ func (d *decoder) structure(n *node, v reflect.Value) {
 
 func (d *decoder) unknown(e *entry, info *shape) {
 	d.fail(e.off, meant(e.name, info.names(), "the keys here are "), "unknown key %s %s", quote(e.name), d.here())
-}
-
-// field is one key of a table, from its struct tags:
-//
-//	key       its name in the file
-//	doc       what it is, for the schema
-//	words     the closed list of its values
-//	range     "min max" of a number
-//	required  "true"
-//	like      an example, for the schema and for hints
-//	enforced  "no" for what is read and checked alone
-type field struct {
-	name     string
-	tag      reflect.StructTag
-	index    int
-	required bool
-	typ      reflect.Type
-}
-
-func (f *field) like() string     { return f.tag.Get("like") }
-func (f *field) unenforced() bool { return f.tag.Get("enforced") == "no" }
-
-// doc is what the schema says of a key.
-func (f *field) doc() string {
-	if f.unenforced() {
-		return f.tag.Get("doc") + " Not enforced by this version: exec doesn't start unless --allow-degraded names the key."
-	}
-	return f.tag.Get("doc")
-}
-
-// words is the closed list; nil for any text.
-func (f *field) words() []string {
-	if words := f.tag.Get("words"); words != "" {
-		return strings.Fields(words)
-	}
-	return nil
-}
-
-// bounds are the least and the most that a number may be.
-func (f *field) bounds() (least, most int64) {
-	most = 1<<63 - 1
-	if r := f.tag.Get("range"); r != "" {
-		if _, err := fmt.Sscan(r, &least, &most); err != nil {
-			panic("policyfile: bad range of " + f.name)
-		}
-	}
-	return least, most
-}
-
-func (f *field) hint() string {
-	if f.like() == "" {
-		return ""
-	}
-	return "for example " + f.name + " = " + f.like()
-}
-
-// shape is what the decoder and the schema know of a struct.
-type shape struct {
-	fields []field
-	place  int // index of the field that takes the table's place, or -1
-	checks bool
-}
-
-func (s *shape) field(name string) *field {
-	for i := range s.fields {
-		if s.fields[i].name == name {
-			return &s.fields[i]
-		}
-	}
-	return nil
-}
-
-func (s *shape) names() []string {
-	names := make([]string, len(s.fields))
-	for i := range s.fields {
-		names[i] = s.fields[i].name
-	}
-	return names
-}
-
-var shapes sync.Map // of reflect.Type to *shape
-
-func shapeOf(t reflect.Type) *shape {
-	if s, ok := shapes.Load(t); ok {
-		return s.(*shape)
-	}
-	s := &shape{place: -1, checks: reflect.PointerTo(t).Implements(checkerType)}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if f.Type == placeType {
-			s.place = i
-		}
-		if name := f.Tag.Get("key"); name != "" {
-			s.fields = append(s.fields, field{name, f.Tag, i, f.Tag.Get("required") == "true", f.Type})
-		}
-	}
-	shapes.Store(t, s)
-	return s
 }
 
 // decode fills the format's struct that into points to.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/tomltext"
 )
 
 // AppendArgs returns a policy file with one more list of arguments at the end of args in [access.commands.NAME]; everything else stays as it
@@ -28,7 +28,7 @@ func AppendArgs(src []byte, name string, args []string) (out []byte, ok bool) {
 	end, last := listEnd(src, at)
 	quoted := make([]string, len(args))
 	for i, a := range args {
-		quoted[i] = policy.Quote(a)
+		quoted[i] = tomltext.Quote(a)
 	}
 	text := "[" + strings.Join(quoted, ", ") + "]"
 	switch last {

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/tomltext"
 )
 
 // Starter is a commented policy to begin with, made for what is in dir, which is absolute.
@@ -26,7 +26,7 @@ func Starter(dir string, files Files) []byte {
 // limits nothing yet.
 func StarterFor(dir string, files Files) []byte {
 	b := string(Starter(dir, files))
-	b = strings.Replace(b, "\n\n# What the tools", "\nworkspace = "+policy.Quote(dir)+"\n\n# What the tools", 1)
+	b = strings.Replace(b, "\n\n# What the tools", "\nworkspace = "+tomltext.Quote(dir)+"\n\n# What the tools", 1)
 	return []byte(strings.Replace(b, "\n[limits]\nwall_time", "\n# [limits]\n# wall_time", 1))
 }
 

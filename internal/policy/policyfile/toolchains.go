@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // homeToolchains are the folders beneath a home in which version managers and package managers keep programs, each with what its programs
@@ -80,7 +81,7 @@ func (l *loader) command() string {
 	if l.req.Command == "" {
 		return ""
 	}
-	for _, file := range policy.Candidates(l.req.Path, l.req.Command) {
+	for _, file := range fspath.Candidates(l.req.Path, l.req.Command) {
 		if filepath.IsAbs(file) && l.files.Exists(file) {
 			return file
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/envname"
 )
 
 // Environ is what the command sees of env, and the names of what it doesn't, each once. Entries that aren't NAME=VALUE
@@ -17,7 +18,7 @@ func Environ(c *policy.Compiled, program string, env []string) (keep, removed []
 		if !ok || name == "" || (name == "TMPDIR" && c.TmpDir != "") {
 			continue
 		}
-		if c.CheckVariable(name, value).Allow && (narrow == nil || slices.Contains(narrow, name) || policy.ShellState(name)) {
+		if c.CheckVariable(name, value).Allow && (narrow == nil || slices.Contains(narrow, name) || envname.IsShellState(name)) {
 			keep = append(keep, kv)
 		} else if !slices.Contains(removed, name) {
 			removed = append(removed, name)

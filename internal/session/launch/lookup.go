@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Lookup finds the program that name stands for, the way execvp(3) does.
@@ -17,7 +17,7 @@ func Lookup(name string, env []string) (string, error) {
 		return "", &NotFound{}
 	}
 	var refused error = &NotFound{Name: name}
-	for _, file := range policy.Candidates(pathOf(env), name) {
+	for _, file := range fspath.Candidates(pathOf(env), name) {
 		err := executable(file)
 		if err == nil {
 			return file, nil

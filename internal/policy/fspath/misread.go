@@ -1,11 +1,9 @@
-package policy
+package fspath
 
 import (
 	"fmt"
 	"path"
 	"strings"
-
-	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Misread says why a path, which is read literally, is probably meant otherwise, and how that's written; msg is "" for any other. denies
@@ -93,7 +91,7 @@ func pathOf(url string) string {
 func asMatch(written string) string {
 	above, last := path.Split(written)
 	above = strings.TrimSuffix(above, "/")
-	if strings.Trim(last, "*") == "" && !strings.ContainsAny(above, fspath.Wildcards) {
+	if strings.Trim(last, "*") == "" && !strings.ContainsAny(above, Wildcards) {
 		switch {
 		case above == "" && written[0] == '/':
 			above = "/"
@@ -106,8 +104,8 @@ func asMatch(written string) string {
 	if strings.HasPrefix(written, "/") && above == "" {
 		match = "/" + match
 	}
-	if _, err := fspath.ParsePattern(match); err != nil {
-		return fspath.PatternForms
+	if _, err := ParsePattern(match); err != nil {
+		return PatternForms
 	}
 	return fmt.Sprintf("a pattern goes into match: match = %q", match)
 }

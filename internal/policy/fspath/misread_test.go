@@ -1,10 +1,9 @@
-package policy_test
+package fspath_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
@@ -57,7 +56,7 @@ func TestMisread(t *testing.T) {
 			denies bool
 			want   string
 		}{{false, c.grant}, {true, c.deny}} {
-			msg, hint := policy.Misread(c.path, x.denies)
+			msg, hint := fspath.Misread(c.path, x.denies)
 			if (msg == "") != (x.want == "") || !strings.Contains(hint, x.want) {
 				t.Errorf("%q, denies %v: %q, %q, want %q", c.path, x.denies, msg, hint, x.want)
 			}
