@@ -361,7 +361,7 @@ func (d *Daemon) holds(from uint64, c *policy.Compiled) error {
 	if err != nil {
 		return err
 	}
-	if outer.now() == api.Ending || !c.Holds(around.inForce) {
+	if outer.now() == api.Ending || !c.Includes(around.inForce) {
 		return refuse(409, "session %s, around this one, has ended or got another policy meanwhile: begin again", outer.id)
 	}
 	return nil

@@ -37,7 +37,7 @@ func (t *tree) otherwise(r *policy.Rule) (w word, bad bool) {
 // gives judges a rule that may narrow what another one grants at one of an alias's names.
 func (t *tree) gives(a *fspath.Alias, at string, grant, r *policy.Rule) (w word, bad bool) {
 	more := capsOf(grant) &^ r.FS.Caps
-	if more == 0 || t.layer.Narrows(a, at) != r {
+	if more == 0 || t.layer.RuleByAlias(a, at) != r {
 		return word{}, false
 	}
 	other, _ := a.Other(at)

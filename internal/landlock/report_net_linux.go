@@ -13,7 +13,7 @@ func (k *cover) net(l *policy.Layer) {
 	rules := l.Net.Rules()
 	for _, r := range rules {
 		switch {
-		case k.c.RefusesNet():
+		case k.c.DeniesNet():
 			k.add(r, word{status: policy.Enforced, why: "no internet socket at all", by: bySeccomp})
 		case !restricts(l, policy.Net) && r.Net.Allow:
 			k.add(r, enforced("everything else is allowed too"))

@@ -286,7 +286,7 @@ func (a *asker) compare(c *policy.Compiled, f open) error {
 			if v.Allow != (caps&need != 0) {
 				return fmt.Errorf("%q (hot %v): the kernel grants %s, the policy's decision on %[5]s is %[4]v", f.path, hot, caps, v.Allow, need)
 			}
-			if layer, rule := a.denier(); !v.Allow && (layer != v.Layer || c.SameIn(int(layer), rule) != v.Rule) {
+			if layer, rule := a.denier(); !v.Allow && (layer != v.Layer || c.SharedRule(int(layer), rule) != v.Rule) {
 				return fmt.Errorf("%q, %s (hot %v): denied by layer %d and rule %d in the kernel, by %d and %d in the policy",
 					f.path, need, hot, layer, rule, v.Layer, v.Rule)
 			}

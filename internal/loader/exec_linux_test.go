@@ -217,7 +217,7 @@ func mayExecute(t *testing.T, c *policy.Compiled, file string, argv []string) bo
 	may := true
 	for _, l := range c.Layers {
 		rules := l.Commands.Of(program)
-		i := slices.IndexFunc(rules, func(r *policy.Rule) bool { return r.Command.Answers(argv[0]) && r.Command.Answers(file) })
+		i := slices.IndexFunc(rules, func(r *policy.Rule) bool { return r.Command.AcceptsName(argv[0]) && r.Command.AcceptsName(file) })
 		may = may && (i >= 0 && rules[i].Command.Accepts(argv[1:]) || len(rules) == 0 && l.Stance[policy.Commands] != policy.Deny)
 	}
 	if filepath.Base(argv[0]) == filepath.Base(file) && c.CheckCommand(program, argv).Allow != may {

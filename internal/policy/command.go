@@ -19,7 +19,7 @@ type CommandTable struct {
 // programRules are the rules for one program.
 type programRules struct {
 	order  []*Rule          // the last first, as far as one that lets the program run with any arguments
-	called map[string]*Rule // who decides, by what the program is called; the others are the last of order's where it has no conditions
+	called map[string]*Rule // the deciding rule by argument 0; other names fall to the last rule of order if it has no conditions
 }
 
 func newCommandTable(rules []*Rule) *CommandTable {
@@ -50,7 +50,7 @@ func (p *programRules) any() *Rule {
 	return nil
 }
 
-// name says what the program may be called by which rule: what one has for its name is no other's with a version left out.
+// name assigns each accepted argument 0 to its rule. The name of one rule is never a version-less name of another.
 func (p *programRules) name() {
 	own := map[string]bool{}
 	for _, r := range p.order {
@@ -78,7 +78,7 @@ func (t *CommandTable) Rules() []*Rule {
 	return t.rules
 }
 
-// Of is the rules for a program by its canonical path, the one that is asked first of all first; the caller must not change it.
+// Of returns the rules for a program by its canonical path, in the order in which they decide. The caller must not change them.
 func (t *CommandTable) Of(program string) []*Rule {
 	if t == nil || t.by[program] == nil {
 		return nil
@@ -86,8 +86,8 @@ func (t *CommandTable) Of(program string) []*Rule {
 	return t.by[program].order
 }
 
-// Rule is the rule that decides about a program by its canonical path and what it's called: of those that it answers to the last, or
-// the last of all. nil when there is none.
+// Rule returns the rule that decides on a program by its canonical path and argument 0: the last rule that accepts the name, or else the
+// last of all; nil if the program has no rule.
 func (t *CommandTable) Rule(program, called string) *Rule {
 	order := t.Of(program)
 	if len(order) == 0 {
@@ -97,32 +97,32 @@ func (t *CommandTable) Rule(program, called string) *Rule {
 	return cmp.Or(of.called[base(called)], of.any(), order[0])
 }
 
-// Decides says whether there is anything that a rule of the table decides about: whatever its program is called, another one may.
+// Decides reports whether a rule of the table decides for any argument 0: other rules may decide for all of them.
 func (t *CommandTable) Decides(r *Rule) bool {
 	of := t.by[r.Command.Program]
 	return of.any() == r || slices.ContainsFunc(r.Command.Called(), func(called string) bool { return of.called[called] == r })
 }
 
-// Calling is what a program is called, and its arguments. Without either it's called nothing, to which only a rule for any arguments answers.
-func Calling(argv []string) (called string, args []string) {
+// SplitArgv returns argument 0, empty if argv is, and the arguments. Only a rule for any arguments accepts an empty argument 0.
+func SplitArgv(argv []string) (called string, args []string) {
 	if len(argv) == 0 {
 		return "", nil
 	}
 	return argv[0], argv[1:]
 }
 
-// base is what comes after the last slash, which may be nothing.
+// base returns the part after the last slash, which may be empty.
 func base(called string) string { return called[strings.LastIndexByte(called, '/')+1:] }
 
 // ArgsRest as the last element of an args list lets any arguments follow.
 const ArgsRest = "**"
 
-// AnyArgs says whether the rule lets its program run with any arguments. Then it may be called anything, too.
+// AnyArgs reports whether the rule accepts any arguments. It then accepts any argument 0, too.
 func (r *CommandRule) AnyArgs() bool {
 	return !r.HasArgs || slices.ContainsFunc(r.Args, func(a []string) bool { return len(a) == 1 && a[0] == ArgsRest })
 }
 
-// Accepts says whether the rule lets its program run with these arguments, argv[1:].
+// Accepts reports whether the rule accepts these arguments, argv[1:].
 func (r *CommandRule) Accepts(args []string) bool {
 	return r.AnyArgs() || slices.ContainsFunc(r.Args, func(want []string) bool { return acceptsArgs(want, args) })
 }
@@ -134,13 +134,12 @@ func acceptsArgs(want, args []string) bool {
 	return slices.Equal(want, args)
 }
 
-// MaxCalled is how many names a program may be called by under a rule (bpf/lib/image.h, MAX_CALLED).
+// MaxCalled is the number of names that a rule accepts at most as argument 0 (bpf/lib/image.h, MAX_CALLED).
 const MaxCalled = 7
 
-// Called is what the program of a rule with `args` may be called, by its argument 0 and by the file's name as it was executed: the
-// rule's name, and the file's where it differs by the version that it ends with alone, each also without its last numbers, unless that is
-// another rule's name for the same file. Many programs choose by their name what they do: git that is called git-push pushes, and one
-// file is all of busybox's or coreutils' programs.
+// Called returns the names that a rule with `args` accepts, as argument 0 and as the name of the executed file: the rule's name, and the
+// file's name if they differ only by the version at the end, each also without its version, unless that is another rule's name for the
+// same file. Many programs choose their function by name: git executed as git-push pushes, and busybox and coreutils are one file.
 func (c *CompiledCommand) Called() []string {
 	if c.called != nil {
 		return c.called
@@ -156,7 +155,7 @@ func (c *CompiledCommand) Called() []string {
 	return names[:min(len(names), MaxCalled)]
 }
 
-// ProgramVersions is a name, and the same with fewer and fewer numbers at its end: python3.11, python3, python.
+// ProgramVersions returns a name, and the name with fewer and fewer version numbers at its end: python3.11, python3, python.
 func ProgramVersions(name string) []string {
 	names := []string{name}
 	for len(names) < MaxCalled {
@@ -172,22 +171,22 @@ func ProgramVersions(name string) []string {
 	return names
 }
 
-// Answers says whether the rule's program may be called that: a path ends with the name.
-func (c *CompiledCommand) Answers(called string) bool {
+// AcceptsName reports whether the rule accepts called, a name or a path that ends with one, as argument 0.
+func (c *CompiledCommand) AcceptsName(called string) bool {
 	return c.AnyArgs() || slices.Contains(c.Called(), base(called))
 }
 
-// Miscalled is why a program may not be called that, by the rule that decided; "" if it may.
-func (c *Compiled) Miscalled(v Verdict, called string) string {
+// NameMismatch returns why the rule that decided doesn't accept called as argument 0; "" if it does.
+func (c *Compiled) NameMismatch(v Verdict, called string) string {
 	if v.Rule < 0 || c.Rules[v.Rule].Command == nil {
 		return ""
 	}
-	return c.Rules[v.Rule].Command.Miscalled(called)
+	return c.Rules[v.Rule].Command.NameMismatch(called)
 }
 
-// Miscalled says why a program may not be called that, "" if it may.
-func (c *CompiledCommand) Miscalled(called string) string {
-	if c.Answers(called) {
+// NameMismatch returns why the rule doesn't accept called as argument 0; "" if it does.
+func (c *CompiledCommand) NameMismatch(called string) string {
+	if c.AcceptsName(called) {
 		return ""
 	}
 	return fmt.Sprintf("it's called %q, which may have it do something else: args are for what is called %s", called, strings.Join(c.Called(), " or "))
@@ -196,10 +195,10 @@ func (c *CompiledCommand) Miscalled(called string) string {
 // CheckCommand decides on a program, by its canonical path, and its whole argv. That the program may be executed is a
 // question for CheckFS besides.
 func (c *Compiled) CheckCommand(program string, argv []string) Verdict {
-	called, args := Calling(argv)
+	called, args := SplitArgv(argv)
 	v := c.restrict(Commands, func(l *Layer) (*Rule, bool) {
 		r := l.Commands.Rule(program, called)
-		return r, r != nil && r.Command.Answers(called) && r.Command.Accepts(args)
+		return r, r != nil && r.Command.AcceptsName(called) && r.Command.Accepts(args)
 	}, CommandNotListed)
 	if v.Reason == RuleDenies {
 		v.Reason = ArgsNotListed
@@ -207,7 +206,7 @@ func (c *Compiled) CheckCommand(program string, argv []string) Verdict {
 	return v
 }
 
-// Sees says whether the program that the rule is for may see a variable, given that the session may.
+// Sees reports whether the rule's program may see a variable that the session may see.
 func (r *CommandRule) Sees(name string) bool {
 	if !r.HasEnvs {
 		return true

@@ -33,7 +33,7 @@ func (c *compiler) layerCommands(src *SourceLayer, ids *ruleIDs) *CommandTable {
 	return newCommandTable(rules)
 }
 
-// IsProgramName says whether this may be the name of a rule.
+// IsProgramName reports whether name may be the name of a rule: a path must be absolute.
 func IsProgramName(name string) bool {
 	return name != "" && name != "." && name != ".." && len(name) <= fspath.MaxPath && !strings.ContainsRune(name, 0) &&
 		(path.IsAbs(name) || !strings.Contains(name, "/"))

@@ -39,7 +39,7 @@ func Compile(src *Source, sys fspath.FileSystem) (*Compiled, error) {
 	if len(c.errs) > 0 {
 		return nil, c.sorted()
 	}
-	c.out.tellTables()
+	c.out.setReadsTLS()
 	c.out.Digest = c.out.digest()
 	return c.out, nil
 }
@@ -217,7 +217,7 @@ func (n *ruleIDs) prefix() string {
 	return n.authority.String() + "."
 }
 
-// isBuiltinFile says whether a place's file is a rule set that toolguard brings.
+// isBuiltinFile reports whether a file is one of toolguard's built-in rule sets or presets.
 func isBuiltinFile(file string) bool {
 	return strings.HasPrefix(file, "builtin:") || strings.HasPrefix(file, "preset:")
 }

@@ -387,11 +387,11 @@ func TestSecrets(t *testing.T) {
 	childtest.Must(t, err)
 	outer, inner := nested.Layers[0].Secrets.Rules()[1], nested.Layers[2].Secrets.Rules()[1]
 	for layer, want := range map[int]int32{0: outer.Index, 2: inner.Index, 1: outer.Index, -1: outer.Index, 3: outer.Index} {
-		if got := nested.SameIn(layer, outer.Index); got != want || outer.Index == inner.Index {
+		if got := nested.SharedRule(layer, outer.Index); got != want || outer.Index == inner.Index {
 			t.Errorf("in layer %d %d is %d, want %d", layer, outer.Index, got, want)
 		}
 	}
-	if got := nested.SameIn(2, policy.NoMatch); got != policy.NoMatch {
+	if got := nested.SharedRule(2, policy.NoMatch); got != policy.NoMatch {
 		t.Error(got)
 	}
 	if e := explain.Explain(c, policytest.Machine(), explain.Question{Resource: policy.FS, Caps: policy.Read, Target: "/w/a/.ssh/id"}); e.Layers[0].Winner().ID != "secrets.1" {
@@ -457,8 +457,8 @@ func TestCalled(t *testing.T) {
 			c.Called()[0]: true, "/any/where/" + c.Called()[0]: true, "x" + c.Called()[0]: false, c.Called()[0] + "-x": false,
 			c.Called()[0] + "/": false, "": false, "-" + c.Called()[0]: false,
 		} {
-			if c.Answers(called) != want || (c.Miscalled(called) == "") != want {
-				t.Errorf("%s, %s: called %q: %q, want %v", x.name, x.program, called, c.Miscalled(called), want)
+			if c.AcceptsName(called) != want || (c.NameMismatch(called) == "") != want {
+				t.Errorf("%s, %s: called %q: %q, want %v", x.name, x.program, called, c.NameMismatch(called), want)
 			}
 		}
 	}

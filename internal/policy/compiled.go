@@ -22,9 +22,9 @@ type Compiled struct {
 	Limits     Limits
 	Audit      Audit
 	Removed    []Removal
-	ToolKeys   []Key          // of the tool layer, which nothing enforces: what starts a session reports them, and so they aren't handed on
-	Aliases    []fspath.Alias // the other names by which rules are about things; their order means nothing
-	Links      []Link         // files with several hard links that rules are about, in the order of the rules
+	ToolKeys   []Key          // of the tool layer, which nothing enforces: the client reports them, so they aren't passed on
+	Aliases    []fspath.Alias // bind mounts by which rules concern further paths; in no particular order
+	Links      []Link         // files with several hard links that rules name, in the order of the rules
 }
 
 // Unenforced are the keys of the tool layer that the policy itself doesn't allow to be left unenforced.
@@ -49,9 +49,9 @@ type Layer struct {
 	Net       *NetTable            // nil when net is undeclared
 	Env       *EnvTable            // nil when env is undeclared
 	Commands  *CommandTable        // nil when commands are undeclared
-	Protect   *FSTable             // what `protect` takes away; nil when it's off
+	Protect   *FSTable             // the rules of `protect`; nil when it's off
 	Mode      ProtectMode
-	Secrets   *FSTable // what `secrets` takes away; nil when it's off
+	Secrets   *FSTable // the rules of `secrets`; nil when it's off
 
 	SecretsMode  ProtectMode
 	Namespaces   bool
@@ -60,7 +60,7 @@ type Layer struct {
 	TLSIntercept bool
 	Degraded     []Degraded
 
-	narrowing *FSTable // FS without the rules that only add; nil when nothing has another name
+	narrowing *FSTable // FS without the rules that only grant; nil without aliases
 }
 
 // Rule is one rule with where it came from.
@@ -78,7 +78,7 @@ type Rule struct {
 	Command *CompiledCommand `json:",omitzero"`
 }
 
-// Builtin says whether a rule is toolguard's own or comes from one of the rule sets and presets it brings.
+// Builtin reports whether a rule is toolguard's own or comes from a built-in rule set or preset.
 func (r *Rule) Builtin() bool { return r.Authority == Builtin || isBuiltinFile(r.Place.File) }
 
 // CompiledFS is an fs rule with its path resolved.
@@ -123,7 +123,7 @@ const (
 
 func (s Status) String() string { return [...]string{"not enforceable", "partly", "enforced"}[s] }
 
-// Coverage is a backend's word on one rule, or on something that is always on (Rule nil, ID says what).
+// Coverage is how far a backend enforces one rule, or something that is always on (Rule is nil, ID names it).
 type Coverage struct {
 	ID     string
 	Rule   *Rule
@@ -131,13 +131,13 @@ type Coverage struct {
 	Status Status
 	Why    string // what is missing, or for Enforced a note (may be empty)
 	By     string // the mechanism: "landlock", "seccomp", "netguard", "egress", "env", "cgroup", "rlimit", "supervisor"
-	Soft   bool   // reported, never a refusal: protect or secrets = "auto"
+	Soft   bool   // advisory, never a reason not to start: protect or secrets = "auto"
 	Opens  string // the folder to which a Partly row's excess is confined, one of the backend's stated gaps; "": it may be anywhere
 
-	Stricter bool // enforced, but the backend grants less than the rule: Why says what
+	Stricter bool // enforced, but the backend grants less than the rule, as Why explains
 }
 
-// Alike says whether both are built-in rules of one set, and the same is to be said of them.
+// Alike reports whether both are built-in rules of one set with the same result.
 func (a *Coverage) Alike(b Coverage) bool {
 	return a.Rule != nil && b.Rule != nil && a.Rule.Builtin() && a.Rule.Place.File == b.Rule.Place.File && a.Status == b.Status && a.Why == b.Why && a.By == b.By
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// digest is a SHA-256 over what the policy means: layers, stances and rules with their resolved paths, in order, and other names of what they're about. Not
-// part of it: the names of files and rules, lines, what built-in files say of the private TMPDIR (which isn't there when
-// a policy is only checked), and what toolguard itself never allows.
+// digest returns a SHA-256 over the meaning of the policy: layers, default actions and rules with their resolved paths, in order, and
+// aliases. It leaves out names of files and rules, lines, built-in rules for the private TMPDIR (which doesn't exist when a policy is only
+// checked), and the Builtin layer.
 func (c *Compiled) digest() string {
 	d := digester{h: sha256.New()}
 	d.str("toolguard policy").num(1).str(c.Workspace)
@@ -35,8 +35,8 @@ func (c *Compiled) digest() string {
 	return hex.EncodeToString(d.h.Sum(nil))
 }
 
-// digester writes records into a hash: each is a word that says how many values follow and of which kind, and these. A
-// string and a list have their length in front, so that two different policies are never the same bytes.
+// digester writes records into a hash: a keyword that determines the number and kinds of the values, then the values. The length precedes
+// each string and list, so that two different policies never give the same bytes.
 type digester struct {
 	h   hash.Hash
 	buf []byte

@@ -36,7 +36,7 @@ func (t *EnvTable) Rules() []*Rule {
 	return t.rules
 }
 
-// Find is the rule that decides a name: the exact one, which has the longest literal part that can match, or the
+// Find returns the rule that decides a name: the exact one, which has the longest literal part that can match, or the
 // longest prefix; the last of several.
 func (t *EnvTable) Find(name string) *Rule {
 	if r := t.exact[name]; r != nil {
@@ -75,9 +75,9 @@ func (c *Compiled) CheckVariable(name, value string) Verdict {
 	return c.checkEnv(name, envname.NeedsExactRule(name) != "" && !c.listsWorkspaceOnly(name, value))
 }
 
-// checkEnv decides about a variable. One that is to be named alone needs a rule with exactly its name among the session's; the other authorities
-// only limit what that gives.
-func (c *Compiled) checkEnv(name string, alone bool) Verdict {
+// checkEnv decides on a variable. If exact, the session's layer needs a rule with exactly its name; the other authorities only limit that
+// rule.
+func (c *Compiled) checkEnv(name string, exact bool) Verdict {
 	if name == "" || strings.ContainsAny(name, "=\x00") {
 		return Verdict{Reason: NoRule, Layer: -1, Rule: NoMatch}
 	}
@@ -85,7 +85,7 @@ func (c *Compiled) checkEnv(name string, alone bool) Verdict {
 		r := l.Env.Find(name)
 		return r, r != nil && r.Env.Read || r == nil && envname.IsShellState(name)
 	}, NoRule)
-	if own := slices.IndexFunc(c.Layers, func(l *Layer) bool { return l.Authority == Session && l.Stance[Env] != Undeclared }); v.Allow && alone && own >= 0 {
+	if own := slices.IndexFunc(c.Layers, func(l *Layer) bool { return l.Authority == Session && l.Stance[Env] != Undeclared }); v.Allow && exact && own >= 0 {
 		if c.Layers[own].Env.exact[name] == nil {
 			return Verdict{Reason: NoRule, Layer: int16(own), Rule: NoMatch}
 		}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Holds says whether c has every layer of outer as it is there, knows the other names and the files that it knows, and records what it records.
-func (c *Compiled) Holds(outer *Compiled) bool {
+// Includes reports whether c has every layer, every alias and every hard link of outer, unchanged, and records what outer records.
+func (c *Compiled) Includes(outer *Compiled) bool {
 	if outer.Audit.Exec && !c.Audit.Exec {
 		return false
 	}
@@ -30,8 +30,8 @@ func (c *Compiled) Holds(outer *Compiled) bool {
 	return true
 }
 
-// same says whether two layers are one: in all that they say, and that is said of them. What a rule does depends on where it says that
-// it comes from, too.
+// same reports whether two layers are equal in everything, their positions included: the meaning of a rule depends on the file that it
+// comes from, too.
 func same(a, b *Layer) bool {
 	return reflect.DeepEqual(bare(a), bare(b)) &&
 		alike(a.FS.Rules(), b.FS.Rules()) && alike(a.Protect.Rules(), b.Protect.Rules()) && alike(a.Secrets.Rules(), b.Secrets.Rules()) && alike(a.Net.Rules(), b.Net.Rules()) &&

@@ -41,7 +41,7 @@ func TestHolds(t *testing.T) {
 		{"a rule says it's a preset's, which only adds", policytest.Compile(t, outer(builtin("/etc", policy.Read), policytest.Match("/**/.ssh", 0)), inner), false},
 		{"without toolguard's own", without(policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0)), inner)), false},
 	} {
-		if got := x.c.Holds(host); got != x.want {
+		if got := x.c.Includes(host); got != x.want {
 			t.Errorf("%s: %v", x.name, got)
 		}
 	}
@@ -58,11 +58,11 @@ func TestAuditOfEither(t *testing.T) {
 	for _, x := range []struct{ inner, outer *policy.Compiled }{{denials, exec}, {exec, denials}, {exec, exec}} {
 		both, err := x.inner.Within(x.outer)
 		childtest.Must(t, err)
-		if !both.Audit.Exec || !both.Holds(exec) {
+		if !both.Audit.Exec || !both.Includes(exec) {
 			t.Errorf("%+v within %+v: %+v", x.inner.Audit, x.outer.Audit, both.Audit)
 		}
 	}
-	if denials.Holds(exec) || !exec.Holds(denials) {
+	if denials.Includes(exec) || !exec.Includes(denials) {
 		t.Error("a policy that records less holds one that records more, or the other way round")
 	}
 	if d := explain.Diff(exec, denials); len(d) != 1 || d[0].Resource != "audit" || d[0].Old != "exec" || d[0].New != "denials" {
@@ -107,7 +107,7 @@ func TestHoldsOtherNames(t *testing.T) {
 		}
 		c := known()
 		change(c)
-		if got := c.Holds(known()); got != (name == "") {
+		if got := c.Includes(known()); got != (name == "") {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -127,10 +127,10 @@ func TestHoldsWhatItIsWithin(t *testing.T) {
 	outer := with("/tmp/outer", policytest.Path("/etc", policy.Read))
 	in, err := with("/tmp/inner", policytest.Path("/", policy.Read)).Within(outer)
 	childtest.Must(t, err)
-	if !in.Holds(outer) {
+	if !in.Includes(outer) {
 		t.Error("it doesn't hold what it's within")
 	}
-	if in.Holds(with("/tmp/outer", policytest.Path("/var", policy.Read))) {
+	if in.Includes(with("/tmp/outer", policytest.Path("/var", policy.Read))) {
 		t.Error("it holds another one")
 	}
 }
@@ -173,7 +173,7 @@ func TestOtherNamesMadeUp(t *testing.T) {
 			}
 			in, err := handed(t, remade(t, mine)).Within(host)
 			childtest.Must(t, err)
-			if in.CheckFS("/mnt/f", policy.Read).Allow || !in.Holds(host) {
+			if in.CheckFS("/mnt/f", policy.Read).Allow || !in.Includes(host) {
 				t.Errorf("%s may be read, by %+v", "/mnt/f", in.Aliases)
 			}
 		})

@@ -6,7 +6,7 @@ const (
 	MaxAliases = maxAliases
 	MaxLayers  = maxLayers
 	MaxText    = maxText
-	MaxTold    = maxTold
+	MaxListed  = maxListed
 )
 
 var (

@@ -9,38 +9,38 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Other is the rules of a layer that take something away from the path that rest makes beneath From, because of its other name;
-// nil where there is none.
-func (l *Layer) Other(a *fspath.Alias, rest string) (fs *Rule, by [NumGuards]*Rule) {
+// RulesByAlias returns the rules of a layer that restrict the path rest beneath a.From because of its alias beneath a.To; nil where there
+// is none.
+func (l *Layer) RulesByAlias(a *fspath.Alias, rest string) (fs *Rule, by [NumRestrictions]*Rule) {
 	i, depth := l.narrowing.findBeneath(a.To, rest)
 	r := l.narrowing.Rule(i)
 	if r != nil && a.Counts(&r.FS.Entry, depth) {
 		fs = r
 	}
-	for k, t := range l.Guards() {
-		if r != nil && r.FS.Lifts()[k] {
+	for k, t := range l.Restrictions() {
+		if r != nil && r.FS.Exempts()[k] {
 			continue
 		}
 		i, depth := t.findBeneath(a.To, rest)
-		if r := t.Rule(i); r != nil && a.Counts(&r.FS.Entry, depth) && Guard(k).Taken(r) != 0 {
+		if r := t.Rule(i); r != nil && a.Counts(&r.FS.Entry, depth) && Restriction(k).Removes(r) != 0 {
 			by[k] = r
 		}
 	}
 	return fs, by
 }
 
-// Narrows is the fs rule of a layer that a path's other name brings with it; nil when there is none.
-func (l *Layer) Narrows(a *fspath.Alias, path string) *Rule {
+// RuleByAlias returns the fs rule of a layer that restricts a path because of its alias; nil if there is none.
+func (l *Layer) RuleByAlias(a *fspath.Alias, path string) *Rule {
 	rest, ok := a.Rest(path)
 	if !ok {
 		return nil
 	}
-	r, _ := l.Other(a, rest)
+	r, _ := l.RulesByAlias(a, rest)
 	return r
 }
 
-// checkOthers decides by a path's other names: ok is false when one of them denies.
-func (c *Compiled) checkOthers(path string, want Caps) (v Verdict, ok bool) {
+// checkAliases decides by a path's aliases: ok is false if one of them is denied.
+func (c *Compiled) checkAliases(path string, want Caps) (v Verdict, ok bool) {
 	for i := range c.Aliases {
 		a := &c.Aliases[i]
 		rest, ok := a.Rest(path)
@@ -48,12 +48,12 @@ func (c *Compiled) checkOthers(path string, want Caps) (v Verdict, ok bool) {
 			continue
 		}
 		for n, l := range c.Layers {
-			fs, by := l.Other(a, rest)
+			fs, by := l.RulesByAlias(a, rest)
 			if fs != nil && want&^fs.FS.Caps != 0 {
 				return Verdict{Reason: l.DenialReason(), Layer: int16(n), Rule: fs.Index}, false
 			}
 			for k, r := range by {
-				if r != nil && want&GuardTakes[k] != 0 {
+				if r != nil && want&RestrictedCaps[k] != 0 {
 					return Verdict{Reason: Protected, Layer: int16(n), Rule: r.Index}, false
 				}
 			}
@@ -62,8 +62,8 @@ func (c *Compiled) checkOthers(path string, want Caps) (v Verdict, ok bool) {
 	return Verdict{}, true
 }
 
-// otherCaps is what is left of everything by a path's other names.
-func (c *Compiled) otherCaps(path string) Caps {
+// aliasCaps returns the capabilities that no alias of a path denies.
+func (c *Compiled) aliasCaps(path string) Caps {
 	caps := AllCaps
 	for i := range c.Aliases {
 		a := &c.Aliases[i]
@@ -72,13 +72,13 @@ func (c *Compiled) otherCaps(path string) Caps {
 			continue
 		}
 		for _, l := range c.Layers {
-			fs, by := l.Other(a, rest)
+			fs, by := l.RulesByAlias(a, rest)
 			if fs != nil {
 				caps &= fs.FS.Caps
 			}
 			for k, r := range by {
 				if r != nil {
-					caps &^= GuardTakes[k]
+					caps &^= RestrictedCaps[k]
 				}
 			}
 		}
@@ -86,12 +86,12 @@ func (c *Compiled) otherCaps(path string) Caps {
 	return caps
 }
 
-// maxAliases bounds the work of a decision. Thousands of mounts can be of one file system, but few policies speak of more
-// than some of them.
+// maxAliases bounds the work of a decision. One file system can have thousands of mounts, but few policies concern more than some of
+// them.
 const maxAliases = 1024
 
-// aliases finds the other names that make a difference. Where the table of mounts can't be read (by a session within one of
-// landlock's), there are none: what is guarded already can't mount anything, and what restricts it knows its other names.
+// aliases finds the aliases that make a difference. If the mount table can't be read (by a session nested in a Landlock session), there are
+// none: a confined process can't mount anything, and the outer session knows the aliases.
 func (c *compiler) aliases(all []fspath.Mount, err error) {
 	at := Place{File: c.src.Name}
 	switch {
@@ -101,7 +101,7 @@ func (c *compiler) aliases(all []fspath.Mount, err error) {
 		c.fail(at, errors.New("/proc isn't mounted here, and toolguard reads there what is mounted where"), "mount it: mount -t proc proc /proc")
 		return
 	case err != nil:
-		c.fail(at, fmt.Errorf("which places have other names by bind mounts can't be told: %w", err), "")
+		c.fail(at, fmt.Errorf("can't determine which paths have aliases by bind mounts: %w", err), "")
 		return
 	}
 	names := fspath.VisibleMounts(all).Aliases()
@@ -113,16 +113,16 @@ func (c *compiler) aliases(all []fspath.Mount, err error) {
 		return
 	}
 	c.out.Aliases = slices.DeleteFunc(names, func(a fspath.Alias) bool {
-		return !slices.ContainsFunc(c.out.Layers, func(l *Layer) bool { return l.speaksOf(&a) })
+		return !slices.ContainsFunc(c.out.Layers, func(l *Layer) bool { return l.concerns(&a) })
 	})
 	if n := len(c.out.Aliases); n > maxAliases {
 		a := c.out.Aliases[0]
-		c.fail(at, fmt.Errorf("what the rules name has %d other names by bind mounts (%s is %s, among others), and at most %d can be followed",
+		c.fail(at, fmt.Errorf("the paths of the rules have %d aliases by bind mounts (%s is %s, among others), and at most %d are supported",
 			n, a.From, a.To, maxAliases), "unmount some")
 	}
 }
 
-// narrow makes the tables by which other names are decided.
+// narrow builds the tables that decide on aliases.
 func (c *Compiled) narrow() (err error) {
 	for _, l := range c.Layers {
 		if l.FS != nil && err == nil {
@@ -132,18 +132,18 @@ func (c *Compiled) narrow() (err error) {
 	return err
 }
 
-// speaksOf says whether a rule of the layer may count somewhere beneath From because of the other name.
-func (l *Layer) speaksOf(a *fspath.Alias) bool {
-	if fs, _ := l.Other(a, ""); fs != nil {
+// concerns reports whether a rule of the layer may apply somewhere beneath a.From because of the alias.
+func (l *Layer) concerns(a *fspath.Alias) bool {
+	if fs, _ := l.RulesByAlias(a, ""); fs != nil {
 		return true
 	}
-	for _, t := range l.Guards() {
+	for _, t := range l.Restrictions() {
 		i, depth := t.findBeneath(a.To, "")
-		if r := t.Rule(i); r != nil && a.Counts(&r.FS.Entry, depth) { // also where it's lifted: beneath, another rule may be the one that counts
+		if r := t.Rule(i); r != nil && a.Counts(&r.FS.Entry, depth) { // also where a rule exempts it: beneath, another rule may decide
 			return true
 		}
 	}
-	for _, t := range [1 + NumGuards]*FSTable{l.narrowing, l.Protect, l.Secrets} {
+	for _, t := range [1 + NumRestrictions]*FSTable{l.narrowing, l.Protect, l.Secrets} {
 		if t.LiteralBeneath(a.To) != nil || t.partOf(a.To) != nil {
 			return true
 		}

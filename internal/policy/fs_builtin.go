@@ -6,17 +6,17 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Grants says whether a rule with a path only ever adds: those of built-in files about places outside the workspace, which are there so
-// that programs find what they need. What a preset says of the workspace is a word on it like anybody's.
+// Grants reports whether a rule only ever adds capabilities: those of built-in files for paths outside the workspace, which exist so
+// that programs find what they need. A preset's rule for the workspace is like any other rule for it.
 func (r *Rule) Grants() bool {
 	outside := strings.HasPrefix(r.FS.Written, "/") || strings.HasPrefix(r.FS.Written, "~")
 	return outside && r.Authority != Builtin && isBuiltinFile(r.Place.File)
 }
 
-// addUp lets every rule of a layer that only adds give also what would be given at its path without it. One that adds
-// nothing to that is left out. Nothing is taken away by this: what the rule decides, beneath its path too, was decided
-// without it by the one rule that it's compared with.
-func addUp(rules []*Rule, stance Stance) []*Rule {
+// completeGrants adds to every rule of a layer that only grants the capabilities that its path has without it, and leaves out a rule that
+// adds nothing to them. This removes no capability: without the rule, the one rule that it's compared with would decide all that it
+// decides, beneath its path too.
+func completeGrants(rules []*Rule, stance Stance) []*Rule {
 	a, ok := newAdding(rules, stance)
 	if !ok {
 		return rules
@@ -39,7 +39,7 @@ func addUp(rules []*Rule, stance Stance) []*Rule {
 	return out
 }
 
-// adding is what addUp knows of a layer.
+// adding is what completeGrants knows of a layer.
 type adding struct {
 	stance   Stance
 	depths   []int // of the rules; -1 for patterns
@@ -48,7 +48,7 @@ type adding struct {
 	last     map[string]*Rule // of the rules seen so far: the one that decides at its path
 }
 
-// newAdding is nothing where no rule only adds, or where there are too many patterns, which is an error of its own.
+// newAdding returns false if no rule only grants, or if there are too many patterns, which is a separate error.
 func newAdding(rules []*Rule, stance Stance) (a adding, ok bool) {
 	a = adding{stance: stance, depths: make([]int, len(rules)), last: make(map[string]*Rule, len(rules))}
 	var patterns []*Rule
@@ -70,32 +70,32 @@ func newAdding(rules []*Rule, stance Stance) (a adding, ok bool) {
 	return a, err == nil
 }
 
-// complete adds to a rule what there is without it, and says whether the rule makes no difference then.
+// complete adds to a rule what its path has without it, and reports whether the rule then makes no difference.
 func (a *adding) complete(fs *CompiledFS) (idle bool) {
 	caps, lifted := a.without(fs.Path)
-	idle = fs.Caps&^caps == 0 && (lifted[GuardProtect] || !fs.Unprotect) && (lifted[GuardSecrets] || !fs.Secret)
+	idle = fs.Caps&^caps == 0 && (lifted[RestrictProtect] || !fs.Unprotect) && (lifted[RestrictSecrets] || !fs.Secret)
 	fs.Caps |= caps
-	fs.Unprotect = fs.Unprotect || lifted[GuardProtect]
-	fs.Secret = fs.Secret || lifted[GuardSecrets]
+	fs.Unprotect = fs.Unprotect || lifted[RestrictProtect]
+	fs.Secret = fs.Secret || lifted[RestrictSecrets]
 	return idle
 }
 
-// without is what the rules seen so far, and the patterns, give at a path.
-func (a *adding) without(path string) (Caps, [NumGuards]bool) {
+// without returns the capabilities and exemptions that a path has by the rules seen so far and the patterns.
+func (a *adding) without(path string) (Caps, [NumRestrictions]bool) {
 	r, at := a.around(path)
 	if i, depth := a.patterns.find(path); i >= 0 && depth > at {
 		r = a.patterns.Rule(i)
 	}
 	switch {
 	case r != nil:
-		return r.FS.Caps, r.FS.Lifts()
+		return r.FS.Caps, r.FS.Exempts()
 	case a.stance == Allow:
-		return AllCaps, [NumGuards]bool{}
+		return AllCaps, [NumRestrictions]bool{}
 	}
-	return 0, [NumGuards]bool{}
+	return 0, [NumRestrictions]bool{}
 }
 
-// around is the rule at a path or the nearest one above it, and how deep that is; nil and -1 when there is none.
+// around returns the rule at a path or the nearest one above it, and its depth; nil and -1 if there is none.
 func (a *adding) around(path string) (r *Rule, depth int) {
 	for {
 		if r := a.last[path]; r != nil {

@@ -2,8 +2,8 @@ package policy
 
 import "github.com/toolguard/toolguard/internal/policy/fspath"
 
-// CheckFS decides whether everything wanted is allowed on a canonical path: what the kernel resolved. It doesn't
-// allocate, and doesn't look at the machine: what a file's hard links make of it, CheckFile says.
+// CheckFS decides whether everything wanted is allowed on a canonical path, as the kernel resolved it. It doesn't allocate, and doesn't
+// read the file system: CheckFile considers hard links.
 func (c *Compiled) CheckFS(path string, want Caps) Verdict {
 	if !fspath.IsCanonical(path) {
 		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}
@@ -19,7 +19,7 @@ func (c *Compiled) CheckFS(path string, want Caps) Verdict {
 			v = at
 		}
 	}
-	if other, ok := c.checkOthers(path, want); !ok {
+	if other, ok := c.checkAliases(path, want); !ok {
 		return other
 	}
 	return v
@@ -28,7 +28,7 @@ func (c *Compiled) CheckFS(path string, want Caps) Verdict {
 // CheckFS is one layer's verdict.
 func (l *Layer) CheckFS(path string, want Caps) (v Verdict, ok bool) {
 	v = Verdict{Allow: true, Reason: AllowedNoPolicy, Rule: NoMatch}
-	var lifted [NumGuards]bool
+	var lifted [NumRestrictions]bool
 	if l.Stance[FS] != Undeclared {
 		v.Rule, _ = l.FS.find(path)
 		r := l.FS.Rule(v.Rule)
@@ -36,25 +36,25 @@ func (l *Layer) CheckFS(path string, want Caps) (v Verdict, ok bool) {
 		case r != nil && want&^r.FS.Caps != 0:
 			return Verdict{Reason: l.DenialReason(), Rule: v.Rule}, false
 		case r != nil:
-			v.Reason, lifted = Allowed, r.FS.Lifts()
+			v.Reason, lifted = Allowed, r.FS.Exempts()
 		case l.Stance[FS] == Allow:
 			v.Reason = AllowedByDefault
 		default:
 			return Verdict{Reason: NoRule, Rule: NoMatch}, false
 		}
 	}
-	for k, t := range l.Guards() {
-		if t == nil || want&GuardTakes[k] == 0 || lifted[k] {
+	for k, t := range l.Restrictions() {
+		if t == nil || want&RestrictedCaps[k] == 0 || lifted[k] {
 			continue
 		}
-		if p, _ := t.find(path); want&Guard(k).Taken(t.Rule(p)) != 0 {
+		if p, _ := t.find(path); want&Restriction(k).Removes(t.Rule(p)) != 0 {
 			return Verdict{Reason: Protected, Rule: p}, false
 		}
 	}
 	return v, true
 }
 
-// DenialReason is the reason why a rule of this layer denies.
+// DenialReason returns the reason of a denial by a rule of this layer.
 func (l *Layer) DenialReason() Reason {
 	if l.Authority == Builtin {
 		return Protected
@@ -62,33 +62,33 @@ func (l *Layer) DenialReason() Reason {
 	return RuleDenies
 }
 
-// Caps is everything that all layers together allow on a canonical path.
+// Caps returns the capabilities that all layers together allow on a canonical path.
 func (c *Compiled) Caps(path string) Caps {
 	caps := AllCaps
 	for _, l := range c.Layers {
 		caps &= l.caps(path)
 	}
-	return caps & c.otherCaps(path)
+	return caps & c.aliasCaps(path)
 }
 
-// caps is what the layer alone allows on a path.
+// caps returns the capabilities that the layer alone allows on a path.
 func (l *Layer) caps(path string) Caps {
 	if !fspath.IsCanonical(path) {
 		return 0
 	}
-	caps, lifted := AllCaps, [NumGuards]bool{}
+	caps, lifted := AllCaps, [NumRestrictions]bool{}
 	if l.Stance[FS] != Undeclared {
 		r := l.FS.Deciding(path)
 		switch {
 		case r != nil:
-			caps, lifted = r.FS.Caps, r.FS.Lifts()
+			caps, lifted = r.FS.Caps, r.FS.Exempts()
 		case l.Stance[FS] != Allow:
 			caps = 0
 		}
 	}
-	for k, t := range l.Guards() {
+	for k, t := range l.Restrictions() {
 		if !lifted[k] {
-			caps &^= Guard(k).Taken(t.Deciding(path))
+			caps &^= Restriction(k).Removes(t.Deciding(path))
 		}
 	}
 	return caps

@@ -13,14 +13,14 @@ import (
 // HostFolder is where the policies of the machine are.
 const HostFolder = "/etc/toolguard"
 
-// own is what belongs to toolguard on every machine, and the control groups, where a command could lift its limits or leave them.
+// own are toolguard's folders on every machine, and the control groups, where a command could lift its limits or leave them.
 var own = []string{HostFolder, "/run/toolguard", "/var/lib/toolguard", "/sys/fs/bpf/toolguard", "/sys/fs/cgroup"}
 
 // UserFolders is where the rules about toolguard's own folders in a user's home are from.
 const UserFolders = "builtin:home"
 
-// builtin makes the first layer: everything is allowed but to change what toolguard's word rests on. A name that leads
-// through symlinks is protected at every place it stands for: replacing a link would replace the policy.
+// builtin compiles the first layer: it allows everything but to change the files that toolguard relies on. A name that leads through
+// symlinks is protected at every step: to replace a link would replace the policy.
 func (c *compiler) builtin() {
 	l := &Layer{Authority: Builtin, Mode: ProtectOn}
 	l.Stance[FS] = Allow
@@ -43,7 +43,7 @@ func (c *compiler) builtin() {
 	}
 	for _, p := range own {
 		protect(p)
-		_, _ = c.follow(p, protect) // what can't be looked at is known by its name
+		_, _ = c.follow(p, protect) // a path that can't be resolved is protected by its name
 	}
 	for _, f := range c.src.Files {
 		end, err := c.follow(f, protect)
@@ -66,10 +66,10 @@ func (c *compiler) unprotected(file string, err error, hint string) {
 	c.fail(Place{File: file}, fmt.Errorf("it can't be protected from the command: %w", err), hint)
 }
 
-// follow protects where a name leads and every symlink on the way, those of its folders among them.
+// follow protects the file that a name leads to and every symlink on the way, those of its folders included.
 func (c *compiler) follow(name string, protect func(string)) (end string, err error) {
 	res := *c.res
-	res.Literal = false // whoever opened the file was this process, and no rule is meant
+	res.Literal = false // the name is of a file that this process opened, not of a rule
 	res.OnLink = protect
 	got, err := res.Resolve(name, true)
 	if err == nil {
@@ -90,7 +90,7 @@ func (c *compiler) layerFS(l *Layer, src *SourceLayer, ids *ruleIDs) {
 			runtime = append(runtime, c.fsRules(src.Authority, c.ways.rules(), "link", ids)...)
 		}
 		c.ways = c.ways[:common]
-		l.FS = c.table(src, addUp(c.giveWay(slices.Concat(runtime, rules)), l.Stance[FS]))
+		l.FS = c.table(src, completeGrants(c.removeOverridden(slices.Concat(runtime, rules)), l.Stance[FS]))
 	}
 	if l.Mode != ProtectOff && len(src.Protected) > 0 {
 		l.Protect = c.table(src, c.fsRules(src.Authority, src.Protected, "protect", ids))
@@ -183,7 +183,7 @@ func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (hint string, err error) {
 		case !fspath.IsCanonical(s.Path):
 			return "", fspath.ErrTooLong
 		case !utf8.ValidString(s.Path):
-			return "", errors.New("not UTF-8, so the policy couldn't be handed over")
+			return "", errors.New("not UTF-8, so the policy couldn't be passed on")
 		}
 		return "", nil
 	}
@@ -219,7 +219,7 @@ func (e *linkedError) Error() string {
 	return fmt.Sprintf("%q leads through a symlink, to %s", e.written, e.to)
 }
 
-// ruleHint says what to do about a rule whose path can't be resolved.
+// ruleHint returns what to do about a rule whose path can't be resolved.
 func ruleHint(err error) string {
 	if errors.Is(err, fspath.ErrEscape) {
 		return "if that is what is meant, write it as an absolute path"

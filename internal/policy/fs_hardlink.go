@@ -9,16 +9,15 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Link pins a file that has several hard links: whatever the name that it's reached by, it gets no more than a rule gives
-// that names it.
+// Link pins a file with several hard links: under any of its names it has at most the capabilities of the rule that names it.
 type Link struct {
 	Rule  int32 // its Index
 	Layer int16
 	File  fspath.FileID
-	Dev   uint32 // of the mount that the file is in (Mount.Dev), which isn't what stat tells of every file system; 0: not known
+	Dev   uint32 // of the mount that the file is in (Mount.Dev), from which stat's device differs on some file systems; 0: unknown
 }
 
-// fileAt is which file is at a path, and how many hard links it has; the zero FileID when there's none.
+// fileAt returns the file at a path, and the number of its hard links; the zero FileID if there is none.
 func fileAt(sys fspath.FileSystem, p string) (id fspath.FileID, links uint64, err error) {
 	id, links, err = sys.File(p)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -38,10 +37,10 @@ func (c *compiler) links(all []fspath.Mount) {
 			}
 			id, links, err := fileAt(c.sys, r.FS.Path)
 			if l.Authority == Builtin && errors.Is(err, fs.ErrPermission) {
-				continue // a folder of toolguard's own, which this user doesn't get to: it's known by its name
+				continue // one of toolguard's folders that this user can't reach: its name protects it
 			}
 			if err != nil {
-				c.fail(r.Place, fmt.Errorf("%s: whether %s has other names can't be told: %w", r.ID, r.FS.Path, err), "")
+				c.fail(r.Place, fmt.Errorf("%s: can't determine whether %s has several hard links: %w", r.ID, r.FS.Path, err), "")
 			}
 			if links > 1 {
 				k := Link{Rule: r.Index, Layer: int16(n), File: id}
@@ -57,8 +56,8 @@ func (c *compiler) links(all []fspath.Mount) {
 	}
 }
 
-// FileAt is which file is at a path, where that makes a difference.
-func (c *Compiled) FileAt(sys fspath.FileSystem, path string) (fspath.FileID, error) {
+// LinkedFile returns the file at a path if the policy pins any file with several hard links, else the zero FileID.
+func (c *Compiled) LinkedFile(sys fspath.FileSystem, path string) (fspath.FileID, error) {
 	if len(c.Links) == 0 {
 		return fspath.FileID{}, nil
 	}
@@ -66,7 +65,7 @@ func (c *Compiled) FileAt(sys fspath.FileSystem, path string) (fspath.FileID, er
 	return id, err
 }
 
-// CheckFile is CheckFS for what really is at a path; the zero FileID when that isn't known.
+// CheckFile is CheckFS for the file at a path; the zero FileID if it's unknown.
 func (c *Compiled) CheckFile(path string, id fspath.FileID, want Caps) Verdict {
 	v := c.CheckFS(path, want)
 	if !v.Allow || id == (fspath.FileID{}) {
@@ -80,7 +79,7 @@ func (c *Compiled) CheckFile(path string, id fspath.FileID, want Caps) Verdict {
 	return v
 }
 
-// Pinned says whether a rule is about a file that has several hard links, under all of them.
+// Pinned reports whether a rule applies to a file under all of its hard links.
 func (c *Compiled) Pinned(r *Rule) bool {
 	for _, k := range c.Links {
 		if k.Rule == r.Index {

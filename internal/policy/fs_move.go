@@ -60,12 +60,12 @@ func (c *Compiled) CheckLink(m Move) Verdict {
 	return v
 }
 
-// gains says whether what is at old could do more at new, and if so is the verdict that says why.
+// gains reports whether the file or directory at old would have more capabilities at new, with the verdict that explains it.
 func (c *Compiled) gains(old, new string, dir bool) (Verdict, bool) {
 	if !dir {
 		return c.fileGains(old, new)
 	}
-	if c.otherNames(old) || c.otherNames(new) {
+	if c.hasAliases(old) || c.hasAliases(new) {
 		return Verdict{Reason: NoGain, Layer: -1, Rule: NoMatch}, true
 	}
 	for i, l := range c.Layers {
@@ -76,15 +76,15 @@ func (c *Compiled) gains(old, new string, dir bool) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// otherNames says whether a directory is known by another name, or something beneath it is: rules may hold to either.
-func (c *Compiled) otherNames(path string) bool {
+// hasAliases reports whether a directory, or something beneath it, has an alias: rules may concern either path.
+func (c *Compiled) hasAliases(path string) bool {
 	return slices.ContainsFunc(c.Aliases, func(a fspath.Alias) bool {
 		_, ok := a.Rest(path)
 		return ok || fspath.Within(a.From, path)
 	})
 }
 
-// fileGains compares what all layers together allow. The rule that it names is the one that had withheld something.
+// fileGains compares the capabilities that all layers together allow. It names the rule that denied some of them at old.
 func (c *Compiled) fileGains(old, new string) (Verdict, bool) {
 	more := c.Caps(new) &^ c.Caps(old)
 	if more == 0 {
@@ -94,7 +94,7 @@ func (c *Compiled) fileGains(old, new string) (Verdict, bool) {
 	return Verdict{Reason: NoGain, Layer: v.Layer, Rule: v.Rule}, true
 }
 
-// dirGains compares what one layer alone allows on a directory and on whatever could come to be beneath it.
+// dirGains compares what one layer alone allows on a directory and on everything that could be created beneath it.
 func (l *Layer) dirGains(old, new string) (rule int32, gains bool) {
 	for _, t := range l.tables() {
 		for _, p := range [2]string{old, new} {
@@ -116,21 +116,21 @@ func (l *Layer) dirGains(old, new string) (rule int32, gains bool) {
 	return l.basesDiffer(old, new)
 }
 
-// lifted stands beside a rule's capabilities where the rule lifts protect, or secrets, and uncovered where nothing of that kind covers
-// the directory: those are something to gain, too.
+// lifted is added to a rule's capabilities if the rule exempts from protect or secrets, and uncovered if no rule of that kind covers the
+// directory: a directory can gain these, too.
 var (
-	lifted    = [NumGuards]Caps{GuardProtect: 1 << 7, GuardSecrets: 1 << 9}
-	uncovered = [NumGuards]Caps{GuardProtect: 1 << 6, GuardSecrets: 1 << 8}
+	lifted    = [NumRestrictions]Caps{RestrictProtect: 1 << 7, RestrictSecrets: 1 << 9}
+	uncovered = [NumRestrictions]Caps{RestrictProtect: 1 << 6, RestrictSecrets: 1 << 8}
 )
 
-// brings is what a directory mustn't lose by moving: a name that is denied, or protected, is not to be made where it's
-// allowed and then moved in with the directory around it.
-var brings = Create | lifted[GuardProtect] | uncovered[GuardProtect]
+// brings are the capabilities that a directory mustn't lose by moving: else a denied or protected name could be created where it's
+// allowed, and then moved in with its directory.
+var brings = Create | lifted[RestrictProtect] | uncovered[RestrictProtect]
 
-// gives is what a rule gives in this layer.
+// gives returns a rule's capabilities and exemptions in this layer.
 func (l *Layer) gives(r *Rule) Caps {
-	caps, lifts := r.FS.Caps, r.FS.Lifts()
-	for k, t := range l.Guards() {
+	caps, lifts := r.FS.Caps, r.FS.Exempts()
+	for k, t := range l.Restrictions() {
 		if lifts[k] && t != nil {
 			caps |= lifted[k]
 		}
@@ -138,7 +138,7 @@ func (l *Layer) gives(r *Rule) Caps {
 	return caps
 }
 
-// cover is what a path gets in this layer, and so what is beneath it gets where nothing matches deeper.
+// cover returns what a path has in this layer, and so everything beneath it that no deeper rule matches.
 func (l *Layer) cover(path string) Caps {
 	caps := AllCaps
 	if r := l.FS.Deciding(path); r != nil {
@@ -146,18 +146,18 @@ func (l *Layer) cover(path string) Caps {
 	} else if l.Stance[FS] == Deny {
 		caps = 0
 	}
-	for k, t := range l.Guards() {
-		if Guard(k).Taken(t.Deciding(path)) == 0 {
+	for k, t := range l.Restrictions() {
+		if Restriction(k).Removes(t.Deciding(path)) == 0 {
 			caps |= uncovered[k]
 		}
 	}
 	return caps
 }
 
-// withholds is the rule that decides a path in this layer, for a verdict.
+// withholds returns the rule that decides a path in this layer, for a verdict.
 func (l *Layer) withholds(path string) int32 {
-	for k, t := range l.Guards() {
-		if r := t.Deciding(path); Guard(k).Taken(r) != 0 {
+	for k, t := range l.Restrictions() {
+		if r := t.Deciding(path); Restriction(k).Removes(r) != 0 {
 			return r.Index
 		}
 	}
@@ -168,8 +168,8 @@ func (l *Layer) withholds(path string) int32 {
 	return r
 }
 
-// basesDiffer is a pattern that could hit beneath just one of two directories. With none, and no literal rule beneath either,
-// whatever lies beneath is hit by the same patterns at both names.
+// basesDiffer returns a pattern that could match beneath just one of two directories. Without one, and without a literal rule beneath
+// either, the same patterns match beneath both.
 func (l *Layer) basesDiffer(old, new string) (rule int32, differ bool) {
 	for _, t := range l.tables() {
 		for _, r := range t.Patterns() {
@@ -181,8 +181,7 @@ func (l *Layer) basesDiffer(old, new string) (rule int32, differ bool) {
 	return NoMatch, false
 }
 
-// Moving says for a rename of what really is there: kinds are looked up, and symlinks in the last components aren't
-// followed.
+// Moving looks up what is at both names of a rename. It doesn't follow symlinks in the last components.
 func (c *Compiled) Moving(sys fspath.FileSystem, old, new string, exchange bool) (Move, error) {
 	m := Move{Exchange: exchange}
 	var err error
@@ -196,8 +195,8 @@ func (c *Compiled) Moving(sys fspath.FileSystem, old, new string, exchange bool)
 	m.OldDir = err == nil && kind == fspath.Dir
 	kind, err = sys.Lstat(m.New)
 	m.NewExists, m.NewDir = err == nil, err == nil && kind == fspath.Dir
-	if m.OldFile, err = c.FileAt(sys, m.Old); err == nil {
-		m.NewFile, err = c.FileAt(sys, m.New)
+	if m.OldFile, err = c.LinkedFile(sys, m.Old); err == nil {
+		m.NewFile, err = c.LinkedFile(sys, m.New)
 	}
 	return m, err
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// ResolveTarget is the path that the kernel would decide on when a process in the workspace asks for input: symlinks
-// and ".." in order, with what doesn't exist yet appended. follow is whether a symlink in the last component is
-// followed, which removing and renaming don't.
+// ResolveTarget returns the path that the kernel would decide on if a process in the workspace opened input: it resolves symlinks and ".."
+// in order, and appends components that don't exist yet. follow is whether to follow a symlink in the last component, which to
+// remove and to rename don't.
 func (c *Compiled) ResolveTarget(sys fspath.FileSystem, input string, follow bool) (string, error) {
 	switch {
 	case input == "":
@@ -31,8 +31,7 @@ func (c *Compiled) ResolveTarget(sys fspath.FileSystem, input string, follow boo
 	return got.Path, nil
 }
 
-// CheckFSInput resolves what somebody asked for and decides. p is what was decided on, or the input when it can't be
-// resolved.
+// CheckFSInput resolves input and decides. p is the resolved path, or the input if it can't be resolved.
 func (c *Compiled) CheckFSInput(sys fspath.FileSystem, input string, want Caps) (v Verdict, p string) {
 	if want&Delete != 0 && want != Delete {
 		if v, p := c.CheckFSInput(sys, input, want&^Delete); !v.Allow {
@@ -43,25 +42,26 @@ func (c *Compiled) CheckFSInput(sys fspath.FileSystem, input string, want Caps) 
 	return c.CheckInput(sys, input, want != Delete, want)
 }
 
+// CheckInput is CheckFSInput for one operation that follows a symlink in the last component, or doesn't.
 func (c *Compiled) CheckInput(sys fspath.FileSystem, input string, follow bool, want Caps) (v Verdict, p string) {
 	p, err := c.ResolveTarget(sys, input, follow)
 	if err != nil {
 		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}, input
 	}
-	id, err := c.FileAt(sys, p)
+	id, err := c.LinkedFile(sys, p)
 	if err != nil {
 		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}, input
 	}
 	v = c.CheckFile(p, id, want)
 	if v.Reason == NoRule {
-		v.Reason = c.OutsideReason(input, p)
+		v.Reason = c.UnmatchedReason(input, p)
 	}
 	return v, p
 }
 
-// OutsideReason is the reason why no rule matched a path: there is none for it, or it's not even in the workspace. An input
-// that looked as if it were is an escape.
-func (c *Compiled) OutsideReason(input, p string) Reason {
+// UnmatchedReason returns the reason for a path that no rule matches, by its position: in the workspace, outside of it, or outside
+// although input looked as if it were in the workspace.
+func (c *Compiled) UnmatchedReason(input, p string) Reason {
 	switch {
 	case fspath.Within(p, c.Workspace):
 		return NoRule

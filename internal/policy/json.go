@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// wire is a compiled policy without its tables, which can be made anew: the form in which it leaves a process.
+// wire is a compiled policy without its tables, which the reader builds: the form in which it leaves a process.
 type wire struct {
 	Name      string
 	Workspace string
@@ -36,7 +36,7 @@ type wireLayers []wireLayer
 // maxLayers is more than any policy has, with those around it.
 const maxLayers = 64
 
-// UnmarshalJSON refuses too many before it reads them: "{}," is 300 times as large when it's read.
+// UnmarshalJSON rejects too many layers before it decodes them: a decoded "{}" is 300 times as large as its text.
 func (l *wireLayers) UnmarshalJSON(text []byte) error {
 	var texts []json.RawMessage
 	if err := json.Unmarshal(text, &texts); err != nil {
@@ -67,8 +67,8 @@ func (c *Compiled) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON reads a compiled policy that somebody else may have made up: what it accepts can be asked everything that a
-// policy made by Compile can. That it's the one it says it is shows its digest.
+// UnmarshalJSON reads a compiled policy from an untrusted process: everything that works with a policy made by Compile works with what it
+// accepts. It recomputes the digest.
 func (c *Compiled) UnmarshalJSON(text []byte) error {
 	var w wire
 	if err := json.Unmarshal(text, &w); err != nil {
@@ -82,14 +82,14 @@ func (c *Compiled) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if got.Digest != w.Digest {
-		return errors.New("a compiled policy: it isn't what its digest says: whoever wrote it is of another version of toolguard")
+		return errors.New("a compiled policy: it doesn't match its digest: another version of toolguard wrote it")
 	}
 	*c = *got
 	return nil
 }
 
-// Within is the intersection of two policies: what both allow, and what either records, with everything else of the inner one. A layer
-// that both have is in it once, and where the inner one has it: of all that refuse, the first is named.
+// Within returns the intersection of two policies: it allows what both allow, records what either records, and has everything else from
+// the inner one. It has a layer that is in both once, at the inner one's position: of all layers that deny, a verdict names the first.
 func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 	around, more := outer.wire(), c.wire()
 	w := more
@@ -103,7 +103,7 @@ func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 			w.Files = append(w.Files, f)
 		}
 	}
-	for _, a := range around.Aliases { // one that says less of the same places takes nothing away from it
+	for _, a := range around.Aliases { // an alias with more holes doesn't weaken one with fewer
 		if !slices.ContainsFunc(c.Aliases, a.Same) {
 			w.Aliases = append(w.Aliases, a)
 		}
@@ -128,7 +128,7 @@ func (w *wire) add(from *wire, wanted func(layer int) bool) {
 			w.Links = append(w.Links, Link{k.Rule + int32(len(w.Rules)), int16(len(w.Layers)), k.File, k.Dev})
 		}
 		for _, r := range l.runs() {
-			if r.N > 0 { // an empty one is nowhere
+			if r.N > 0 { // an empty one has no position
 				r.First += len(w.Rules) - first
 			}
 		}
@@ -152,7 +152,7 @@ func (l *wireLayer) numRules() (n int) {
 	return n
 }
 
-// linksOf are the links of a layer, by their rules' places in it.
+// linksOf returns the links of a layer. Their rules count from the layer's first.
 func (w *wire) linksOf(layer int) (links []Link) {
 	first := 0
 	for i := range layer {
@@ -166,7 +166,7 @@ func (w *wire) linksOf(layer int) (links []Link) {
 	return links
 }
 
-// has says whether a layer is one of w's, which are layers, with its links.
+// has reports whether l, with its links, is one of layers, which are w's.
 func (w *wire) has(layers []*Layer, l *Layer, links []Link) bool {
 	for i := range layers {
 		if same(layers[i], l) && slices.Equal(w.linksOf(i), links) {
@@ -210,11 +210,11 @@ func (w *wire) compiled() (*Compiled, error) {
 		Name: w.Name, Workspace: w.Workspace, Path: w.Path, TmpDir: w.TmpDir, Files: w.Files, Rules: w.Rules, Limits: w.Limits,
 		Audit: w.Audit, Aliases: w.Aliases, Links: w.Links,
 	}
-	if n := len(w.Layers); n > maxLayers { // it couldn't be read again
+	if n := len(w.Layers); n > maxLayers { // UnmarshalJSON would reject it
 		return nil, fmt.Errorf("a compiled policy has at most %d layers, and not %d", maxLayers, n)
 	}
 	if n := len(c.Aliases); n > maxAliases {
-		return nil, fmt.Errorf("what the rules name has %d other names by bind mounts, and at most %d can be followed", n, maxAliases)
+		return nil, fmt.Errorf("the paths of the rules have %d aliases by bind mounts, and at most %d are supported", n, maxAliases)
 	}
 	for i, r := range c.Rules {
 		r.Index = int32(i)
@@ -231,7 +231,7 @@ func (w *wire) compiled() (*Compiled, error) {
 			return nil, err
 		}
 	}
-	c.tellTables()
+	c.setReadsTLS()
 	c.Digest = c.digest()
 	return c, nil
 }

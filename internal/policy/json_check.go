@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// writable says whether JSON can hold every name.
+// writable returns an error for a name that JSON can't represent.
 func (w *wire) writable() error {
 	names := append([]string{w.Workspace, w.TmpDir, w.Path}, w.Files...)
 	for _, a := range w.Aliases {
@@ -27,7 +27,7 @@ func (w *wire) writable() error {
 	}
 	for _, n := range names {
 		if !utf8.ValidString(n) {
-			return fmt.Errorf("%q isn't UTF-8, and a policy that names it can't be handed over", n)
+			return fmt.Errorf("%q isn't UTF-8, and a policy that names it can't be passed on", n)
 		}
 	}
 	return nil
@@ -35,7 +35,7 @@ func (w *wire) writable() error {
 
 var errTables = errors.New("its tables don't fit its rules")
 
-// check refuses what no policy made by Compile looks like, as far as anything relies on it.
+// check rejects policies that Compile can't have made, as far as anything relies on it.
 func (w *wire) check() error {
 	if !fspath.IsCanonical(w.Workspace) || w.TmpDir != "" && !fspath.IsCanonical(w.TmpDir) {
 		return fmt.Errorf("the workspace %q or the TMPDIR %q isn't a canonical path", w.Workspace, w.TmpDir)
@@ -68,23 +68,23 @@ func (w *wire) check() error {
 	if next != len(w.Rules) {
 		return errTables
 	}
-	return errors.Join(w.checkNames(), w.checkTexts())
+	return errors.Join(w.checkAliasesAndLinks(), w.checkTexts())
 }
 
-// maxText bounds what any event of a session may say of its policy: its name, a rule's id, and the file that something is in.
+// maxText bounds the texts of a policy that each event of a session may contain: its name, the id of a rule, and a file.
 const maxText = 8 << 10
 
-// maxTold bounds what a policy says of where it's from and of PATH, which whoever asks for the list of sessions is told of each.
-const maxTold = 64 << 10
+// maxListed bounds the names of files and PATH together, which the list of sessions contains for each session.
+const maxListed = 64 << 10
 
-// checkTexts refuses what no file's name is as long as, with which each event would be.
+// checkTexts rejects texts longer than any file's name: each event would be as long.
 func (w *wire) checkTexts() error {
-	told := len(w.Path)
+	size := len(w.Path)
 	for _, f := range w.Files {
-		told += len(f)
+		size += len(f)
 	}
-	if told > maxTold {
-		return fmt.Errorf("PATH and the names of the policy's files have %d bytes, and may have %d", told, maxTold)
+	if size > maxListed {
+		return fmt.Errorf("PATH and the names of the policy's files have %d bytes, more than %d", size, maxListed)
 	}
 	texts := []string{w.Name, w.Workspace, w.TmpDir, w.Audit.Place.File}
 	for _, p := range w.Limits.Places() {
@@ -98,14 +98,14 @@ func (w *wire) checkTexts() error {
 	}
 	for _, t := range texts {
 		if len(t) > maxText {
-			return fmt.Errorf("the policy, a rule or its file has a name of %d bytes, which may have %d: it begins with %.50q", len(t), maxText, t)
+			return fmt.Errorf("the policy, a rule or its file has a name of %d bytes, more than %d: it begins with %.50q", len(t), maxText, t)
 		}
 	}
 	return nil
 }
 
-// checkNames checks what is said about other names.
-func (w *wire) checkNames() error {
+// checkAliasesAndLinks checks the paths of aliases and the rules of hard links.
+func (w *wire) checkAliasesAndLinks() error {
 	for _, a := range w.Aliases {
 		if !fspath.IsCanonical(a.From) || !fspath.IsCanonical(a.To) {
 			return fmt.Errorf("%q or %q isn't a canonical path", a.From, a.To)

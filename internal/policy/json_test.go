@@ -126,8 +126,8 @@ func TestMadeUp(t *testing.T) {
 		"no such capability":        {func(w *policy.Wire) { w.Rules[0].FS.Caps = 0x80 }, "isn't a canonical path"},
 		"a pattern for all":         {func(w *policy.Wire) { w.Rules[0].FS.Last = "*" }, "matches every name"},
 		"a pattern of two":          {func(w *policy.Wire) { w.Rules[0].FS.Last = "a/b" }, "is no pattern"},
-		"a long PATH":               {func(w *policy.Wire) { w.Path = strings.Repeat("/x:", policy.MaxTold/2) }, "may have 65536"},
-		"many long files":           {func(w *policy.Wire) { w.Files = slices.Repeat([]string{long[1:]}, 9) }, "may have 65536"},
+		"a long PATH":               {func(w *policy.Wire) { w.Path = strings.Repeat("/x:", policy.MaxListed/2) }, "more than 65536"},
+		"many long files":           {func(w *policy.Wire) { w.Files = slices.Repeat([]string{long[1:]}, 9) }, "more than 65536"},
 		"a nameless variable":       {func(w *policy.Wire) { w.RulesOf(w.Layers[2].Env)[0].Env.Name = "" }, "empty name"},
 		"a relative program":        {func(w *policy.Wire) { w.RulesOf(w.Layers[2].Commands)[0].Command.Program = "x" }, "isn't a canonical path"},
 		"a relative name":           {func(w *policy.Wire) { w.RulesOf(w.Layers[2].Commands)[0].Command.Name = "x/y" }, "isn't the name of a program"},
@@ -145,7 +145,7 @@ func TestMadeUp(t *testing.T) {
 		"too many layers":         {func(w *policy.Wire) { w.Layers = make(policy.WireLayers, policy.MaxLayers+1) }, "at most 64 layers"},
 		"too many other names": {func(w *policy.Wire) {
 			w.Aliases = slices.Repeat([]fspath.Alias{{From: "/a", To: "/b"}}, policy.MaxAliases+1)
-		}, "1025 other names"},
+		}, "1025 aliases"},
 	} {
 		w := whole(t).Wire()
 		x.change(&w)
@@ -176,7 +176,7 @@ func TestWithin(t *testing.T) {
 			t.Fatal("the inner policy's layers aren't in the order that they had: another one than it says is named where it refuses")
 		}
 		again, err := c.Within(both[0])
-		if err != nil || len(again.Layers) != len(c.Layers) || again.Digest != c.Digest || !again.Holds(both[0]) || !again.Holds(both[1]) {
+		if err != nil || len(again.Layers) != len(c.Layers) || again.Digest != c.Digest || !again.Includes(both[0]) || !again.Includes(both[1]) {
 			t.Fatalf("%d layers are %d within what they are within already, %v", len(c.Layers), len(again.Layers), err)
 		}
 		for range 20 {
@@ -269,7 +269,7 @@ func TestWithinMadeUp(t *testing.T) {
 		both := [2]*policy.Compiled{madeUp(t, honest), madeUp(t, honest)}
 		c, err := both[1].Within(both[0])
 		childtest.Must(t, err)
-		if !c.Holds(both[0]) {
+		if !c.Includes(both[0]) {
 			t.Fatal("it doesn't hold what it's within")
 		}
 		path := policytest.GenPath(t, "path")

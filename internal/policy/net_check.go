@@ -16,15 +16,15 @@ func (c *Compiled) CheckNet(t *netname.Target) Verdict {
 	}, HostNotListed)
 }
 
-// RefusesNet says whether some authority grants nothing of the network, so that none of it is left.
-func (c *Compiled) RefusesNet() bool {
+// DeniesNet reports whether some authority denies the whole network.
+func (c *Compiled) DeniesNet() bool {
 	return slices.ContainsFunc(c.Layers, func(l *Layer) bool {
 		return l.Stance[Net] == Deny && !slices.ContainsFunc(l.Net.Rules(), func(r *Rule) bool { return r.Net.Allow })
 	})
 }
 
-// CheckAddress decides on an address that the target's name resolved to. One that isn't of the public internet, or is the machine's own,
-// needs a rule for addresses that grants it; any other is fine unless such a rule denies it.
+// CheckAddress decides on an address that the target's name resolved to. A rule for addresses must grant one that isn't of the public
+// internet, or is the machine's own; any other is allowed unless such a rule denies it.
 func (c *Compiled) CheckAddress(t *netname.Target, addr netip.Addr, own bool) Verdict {
 	return c.checkAddress(t, addr, own || !addr.IsValid() || addr.Zone() != "" || netname.IsSpecial(addr.Unmap()))
 }

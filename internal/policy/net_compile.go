@@ -10,7 +10,7 @@ import (
 )
 
 // CompiledNet is a net rule with its host normalised. At most one of Name, Suffix and Prefix is set; none of them
-// means every address, which only a rule with listen may say.
+// means every address, which only a rule with listen may do.
 type CompiledNet struct {
 	NetRule
 	Name   string       // an exact host name; "localhost" stands for its addresses too
@@ -52,7 +52,7 @@ func compileNet(s *NetRule, intercept bool) (n *CompiledNet, hint string, err er
 	return n, "", nil
 }
 
-// hostError is a mistake in the host, and not in how the keys go together.
+// hostError is a mistake in the host, not in the combination of keys.
 type hostError struct{ error }
 
 func (e hostError) Unwrap() error { return e.error }
@@ -167,17 +167,17 @@ func (n *CompiledNet) http() (string, error) {
 	return "", nil
 }
 
-// EveryPort says whether the rule is about all that its addresses can be reached by: it denies them, and says no more than a protocol.
+// EveryPort reports whether the rule denies its addresses on every port: it names nothing else, except a protocol.
 func (n *CompiledNet) EveryPort() bool {
 	addresses := n.Prefix.IsValid() || n.Name == "localhost"
 	return addresses && !n.Allow && !n.Listen && n.Scheme == "" && n.Port == 0 && !n.DependsOnContent()
 }
 
-// OwnServers says whether the rule is about servers of the session's own: it may wait at any port of this machine's loopback addresses
-// that no process has, and connect to what it waits at.
+// OwnServers reports whether the rule is about the session's own servers: they may listen on any free port of loopback, and the session may
+// connect to them.
 func (n *CompiledNet) OwnServers() bool { return n.Listen && n.Port == 0 }
 
-// DependsOnContent says whether the rule depends on what is sent inside a connection.
+// DependsOnContent reports whether the rule depends on the requests of a connection: their paths or methods.
 func (n *CompiledNet) DependsOnContent() bool { return n.PathPrefix != "" || n.Methods != nil }
 
 func (n *CompiledNet) tls(intercept bool) (string, error) {

@@ -14,8 +14,8 @@ type Way struct {
 	Verdict Verdict
 }
 
-// Open is what wildcards leave open of a name that can be reached in these ways: of each authority's the least, and of these the most,
-// with the rule that leaves it open. It's "" where every authority names the host, or grants more than names.
+// Open returns the part of a name that wildcards leave open to the command, with the wildcard's rule: of each authority the shortest part
+// by any of these ways, and of these the longest. It's "" if every authority names the host, or grants more than names.
 func (c *Compiled) Open(name string, ways []Way) (open string, v Verdict) {
 	for i, l := range c.Layers {
 		part, rule := l.open(name, ways)
@@ -43,14 +43,14 @@ func (l *Layer) open(name string, ways []Way) (open string, rule int32) {
 	return open, rule
 }
 
-// Direct says whether a connection of this way shows nothing that could be decided on: its name alone decides.
+// Direct reports whether nothing sent on a connection of this way can be decided on: its name alone decides.
 func (w *Way) Direct() bool { return slices.Contains(opaqueSchemes, w.Target.Scheme) }
 
-// IsOpaque says whether what is said under a scheme names no host.
+// IsOpaque reports whether connections of a scheme name no host.
 func IsOpaque(scheme string) bool { return scheme != "" && slices.Contains(opaqueSchemes, scheme) }
 
-// Ways are the ways in which a policy lets a normalised name be reached, as far as its rules tell them apart; where a
-// default allows, there are more ports than these. Without any, the verdict says why: nothing about the name may be learned.
+// Ways returns the ways in which a policy allows a normalised name to be reached, as far as its rules distinguish them; a default that
+// allows adds more ports. If there is none, the verdict gives the reason: the name must not be looked up.
 func (c *Compiled) Ways(name string) ([]Way, Verdict) {
 	why := c.CheckNet(&netname.Target{Scheme: "https", Protocol: "tcp", Host: name, Port: netname.DefaultPort("https")})
 	var ways []Way
@@ -72,8 +72,8 @@ func (c *Compiled) HasRuleFor(name string) (has bool) {
 	return has
 }
 
-// waysTo is every target about a name that some layer may mean. What two layers allow together is as narrow as the
-// narrower of them, which is among these.
+// waysTo returns every target for a name that some layer may concern. What two layers allow together is as narrow as the narrower of them,
+// which is among these.
 func (c *Compiled) waysTo(name string) []netname.Target {
 	var all []netname.Target
 	for _, scheme := range netname.Schemes() {
@@ -92,7 +92,7 @@ func (c *Compiled) waysTo(name string) []netname.Target {
 	return all
 }
 
-// ways are the targets about a name that a rule speaks of beyond the default ones.
+// ways returns the targets for a name that a rule concerns beyond the default ones.
 func (n *CompiledNet) ways(name string) []netname.Target {
 	if n.Port == 0 && !n.DependsOnContent() {
 		return nil
@@ -111,7 +111,7 @@ func (n *CompiledNet) ways(name string) []netname.Target {
 	return l
 }
 
-// schemes are those that a rule may be about, with their ports; "" is a raw connection, which has none.
+// schemes returns the schemes that a rule may concern, with their ports; "" is a raw connection, which has none.
 func (n *CompiledNet) schemes() map[string]uint16 {
 	switch {
 	case n.Proto == "udp":
@@ -131,8 +131,8 @@ func (n *CompiledNet) schemes() map[string]uint16 {
 	return all
 }
 
-// AskedPorts are the TCP ports on which what is said decides, in order: a rule speaks of a scheme, a path or a method that a
-// connection shows, or denies a name.
+// AskedPorts returns the TCP ports on which the content of a connection decides, in order: a rule names a scheme, a path or a method, or
+// denies a name.
 func (c *Compiled) AskedPorts() []uint16 {
 	ports := map[uint16]bool{}
 	for _, l := range c.Layers {
@@ -143,7 +143,7 @@ func (c *Compiled) AskedPorts() []uint16 {
 	return slices.Sorted(maps.Keys(ports))
 }
 
-// askOn adds the ports on connections to which a rule needs to know what is said.
+// askOn adds the ports on which a rule depends on the content of connections.
 func (n *CompiledNet) askOn(ports map[uint16]bool) {
 	for scheme, port := range n.schemes() {
 		if n.Port != 0 {
@@ -155,7 +155,7 @@ func (n *CompiledNet) askOn(ports map[uint16]bool) {
 	}
 }
 
-// asks says whether a rule needs to know what is said on a connection to a port.
+// asks reports whether a rule depends on the content of connections to a port.
 func (n *CompiledNet) asks(scheme string, port uint16) bool {
 	byName := n.Name != "" && n.Name != "localhost" || n.Suffix != ""
 	web := port == netname.DefaultPort("http") || port == netname.DefaultPort("https")
@@ -170,7 +170,7 @@ func (n *CompiledNet) asks(scheme string, port uint16) bool {
 	return byName && web
 }
 
-// Intercepts says whether the policy needs to read what is said under TLS, and may.
+// Intercepts reports whether the policy depends on the content of TLS, and allows its interception.
 func (c *Compiled) Intercepts() bool {
 	may, must := false, false
 	for _, l := range c.Layers {
@@ -182,13 +182,13 @@ func (c *Compiled) Intercepts() bool {
 	return may && must
 }
 
-// needsReading says whether a rule depends on what is said under TLS.
+// needsReading reports whether a rule depends on the content of TLS.
 func (n *CompiledNet) needsReading() bool {
 	return n.Scheme == "wss" || n.DependsOnContent() && n.Scheme != "http" && n.Scheme != "ws"
 }
 
-// tellTables has the tables know whether TLS is read, when all are there.
-func (c *Compiled) tellTables() {
+// setReadsTLS sets in every table whether TLS is intercepted.
+func (c *Compiled) setReadsTLS() {
 	reads := c.Intercepts()
 	for _, l := range c.Layers {
 		if l.Net != nil {

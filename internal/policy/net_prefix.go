@@ -7,8 +7,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// CheckPrefix decides a range of addresses, by exactly those rules whose own range contains it: what CheckNet says of each
-// address in it that is in no longer range of a rule. Of the target, host and address don't count.
+// CheckPrefix decides on a range of addresses, by exactly those rules whose own range contains it: as CheckNet does on each address in it
+// that no longer range of a rule contains. It ignores the target's host and address.
 func (c *Compiled) CheckPrefix(t *netname.Target, p netip.Prefix) Verdict {
 	return c.restrict(Net, func(l *Layer) (*Rule, bool) {
 		r := l.Net.deciding(t, func(f func(*Rule)) { l.Net.EachContaining(p, f) })
@@ -41,17 +41,17 @@ func (n *CompiledNet) Prefixes() []netip.Prefix {
 	return nil
 }
 
-// carried are the ranges of IPv6 that lead to the addresses that a rule denies.
+// carried returns the IPv6 ranges that lead to the addresses that a rule denies.
 func (n *CompiledNet) carried() []netip.Prefix {
-	if !n.holdsCarried() {
+	if !n.matchesCarried() {
 		return nil
 	}
 	return netname.EmbeddingRanges(n.Prefix)
 }
 
-// holdsCarried says whether the rule is about IPv6 addresses that carry its IPv4 ones, too: who may not reach a host may not do so
-// through a translator. Who may reach it need not be let use one.
-func (n *CompiledNet) holdsCarried() bool { return !n.Allow && !n.Listen && n.Prefix.Addr().Is4() }
+// matchesCarried reports whether the rule also matches IPv6 addresses that embed its IPv4 ones: a denied host must not be
+// reachable through a translator. A granted host need not be.
+func (n *CompiledNet) matchesCarried() bool { return !n.Allow && !n.Listen && n.Prefix.Addr().Is4() }
 
 // Ports are those on which a rule may decide something; none of one that is about every port.
 func (n *CompiledNet) Ports() []uint16 {
@@ -70,7 +70,7 @@ func (n *CompiledNet) Ports() []uint16 {
 	return ports
 }
 
-// OwnServers says whether the session may have servers on loopback, on any port, and connect to them: every authority lets it.
+// OwnServers reports whether every authority allows the session to listen on any port of loopback and to connect there.
 func (c *Compiled) OwnServers() bool {
 	t := netname.Target{Protocol: "tcp", Listen: true} // without a port no other rule is about it
 	for _, addr := range netname.Loopback {
@@ -81,9 +81,9 @@ func (c *Compiled) OwnServers() bool {
 	return true
 }
 
-// Directly says of ranges of addresses whether they may be reached on a port whatever is said there and whatever their names
-// are: the rules about addresses grant it in some way and deny it in none, none of them depends on what a connection shows,
-// and no name is denied on that port.
+// Directly returns a function that decides whether a range of addresses may be reached on a port with any content and by any name: the
+// rules for addresses grant it in some way and deny it in none, none of them depends on the content of a connection, and no name is
+// denied on that port.
 func (c *Compiled) Directly(proto string) func(uint16, netip.Prefix) Verdict {
 	denied := c.namesDenied()
 	schemes := netname.Schemes()
@@ -109,7 +109,7 @@ func (c *Compiled) Directly(proto string) func(uint16, netip.Prefix) Verdict {
 	}
 }
 
-// namesDenied are the TCP ports on which a name is denied, or something that is said to it.
+// namesDenied returns the TCP ports on which a rule denies a name, or some content sent to it.
 func (c *Compiled) namesDenied() map[uint16]bool {
 	ports := map[uint16]bool{}
 	for _, l := range c.Layers {
@@ -122,7 +122,7 @@ func (c *Compiled) namesDenied() map[uint16]bool {
 	return ports
 }
 
-// shows says whether what a connection to a range shows could decide about it.
+// shows reports whether the content of a connection to a range could decide on it.
 func (c *Compiled) shows(port uint16, p netip.Prefix) bool {
 	ports := map[uint16]bool{}
 	for _, l := range c.Layers {

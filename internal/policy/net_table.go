@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	opaqueSchemes = []string{"", "ssh", "git"} // what is said shows nothing that could be decided on; "" is a raw connection
+	opaqueSchemes = []string{"", "ssh", "git"} // their content can't be decided on; "" is a raw connection
 	tlsSchemes    = []string{"https", "wss"}
 )
 
@@ -72,7 +72,7 @@ func (rules about) best(target *netname.Target) (best *Rule) {
 	return best
 }
 
-// deciding is the rule that decides a target, of those about its host: the best for it, or for what can't be told from it.
+// deciding returns the rule that decides a target, of the rules for its host: the best for it, or for targets that look the same.
 func (t *NetTable) deciding(target *netname.Target, rules about) *Rule {
 	like := *target
 	switch schemes := t.alike(target, rules); {
@@ -84,7 +84,7 @@ func (t *NetTable) deciding(target *netname.Target, rules about) *Rule {
 	return rules.opaque(&like)
 }
 
-// opaque is the rule that decides what shows nothing: of the schemes that look the same one that denies, else one that grants.
+// opaque returns the rule for content that can't be read: of the schemes that look the same one that denies, else one that grants.
 func (rules about) opaque(like *netname.Target) (out *Rule) {
 	out = rules.best(like)
 	for _, like.Scheme = range opaqueSchemes {
@@ -95,8 +95,8 @@ func (rules about) opaque(like *netname.Target) (out *Rule) {
 	return out
 }
 
-// unread is the rule that decides what is said under TLS, where nobody reads it: what names https decides about wss too, then what
-// names wss about https, and only then what names neither.
+// unread returns the rule for TLS that isn't intercepted: a rule for https decides on wss too, then a rule for wss on https, and only
+// then a rule that names neither.
 func (rules about) unread(like *netname.Target) (out *Rule) {
 	for _, like.Scheme = range tlsSchemes {
 		r := rules.best(like)
@@ -108,8 +108,8 @@ func (rules about) unread(like *netname.Target) (out *Rule) {
 	return out
 }
 
-// alike are the schemes whose connections look like those of a target's, as far as the rules about its host go: what others need read
-// changes nothing for it.
+// alike returns the schemes whose connections look like those of a target's, by the rules for its host: that rules for other hosts
+// intercept TLS changes nothing for it.
 func (t *NetTable) alike(target *netname.Target, rules about) []string {
 	switch {
 	case target.Listen || target.Protocol != "tcp":
@@ -121,12 +121,12 @@ func (t *NetTable) alike(target *netname.Target, rules about) []string {
 	return nil
 }
 
-// LooksLike are the schemes whose connections look like those of a target's, as far as the rules of the table go.
+// LooksLike returns the schemes whose connections look like those of a target's, as far as the rules of the table go.
 func (t *NetTable) LooksLike(target *netname.Target) []string {
 	return t.alike(target, t.about(target))
 }
 
-// needReading says whether there is a rule that depends on what is said under TLS.
+// needReading reports whether a rule depends on the content of TLS.
 func (rules about) needReading() (needs bool) {
 	rules(func(r *Rule) { needs = needs || r.Net.needsReading() })
 	return needs
@@ -154,7 +154,7 @@ func (t *NetTable) EachHost(target *netname.Target, f func(*Rule)) {
 		}
 		inside := netname.EmbeddedIPv4(addr)
 		for _, r := range t.ranges {
-			if !r.Net.Prefix.IsValid() || r.Net.Prefix.Contains(addr) || r.Net.holdsCarried() && r.Net.Prefix.Contains(inside) {
+			if !r.Net.Prefix.IsValid() || r.Net.Prefix.Contains(addr) || r.Net.matchesCarried() && r.Net.Prefix.Contains(inside) {
 				f(r)
 			}
 		}
@@ -171,11 +171,11 @@ func (t *NetTable) EachHost(target *netname.Target, f func(*Rule)) {
 	}
 }
 
-// Matches says whether a rule whose host matches says something about the target. What denies addresses and says no more matches whatever is
-// done with them.
+// Matches reports whether a rule whose host matches applies to the target. A rule that denies addresses and names nothing else applies to
+// every use of them.
 //
-// What is said on a connection of no known scheme can't be seen, so a rule that grants a part of it (a scheme, a path,
-// a method) doesn't match; one that denies a part does, because the denied thing might be said there.
+// The content of a connection of no known scheme can't be read, so a rule that grants a part of it (a scheme, a path, a method) doesn't
+// match; a rule that denies a part does, because the connection might contain it.
 func (n *CompiledNet) Matches(t *netname.Target) bool {
 	switch every := n.EveryPort(); {
 	case n.Listen != t.Listen, n.Proto != t.Protocol && (n.Proto != "" || !every):
@@ -224,12 +224,12 @@ func (n *CompiledNet) matchesMethod(t *netname.Target) bool {
 		return true
 	}
 	if t.Method == "" {
-		return n.Allow // the connection as such: some method is granted, not every one denied
+		return n.Allow // the connection itself: some method is granted, not every one denied
 	}
 	return slices.Contains(n.Methods, t.Method)
 }
 
-// AllowsWith says whether a target would be allowed with one more rule, at the end.
+// AllowsWith reports whether one more rule, at the end, would allow a target.
 func (t *NetTable) AllowsWith(target *netname.Target, r *NetRule, intercept bool) bool {
 	n, _, err := compileNet(r, intercept)
 	if err != nil {

@@ -150,7 +150,7 @@ func TestCheckAddress(t *testing.T) {
 }
 
 // Where an authority grants nothing no socket is needed.
-func TestRefusesNet(t *testing.T) {
+func TestDeniesNet(t *testing.T) {
 	for _, x := range []struct {
 		stance policy.Stance
 		rules  []policy.NetRule
@@ -164,7 +164,7 @@ func TestRefusesNet(t *testing.T) {
 	} {
 		l := policy.SourceLayer{Net: x.rules}
 		l.Defaults[policy.Net] = x.stance
-		if got := policytest.Compile(t, l).RefusesNet(); got != x.want {
+		if got := policytest.Compile(t, l).DeniesNet(); got != x.want {
 			t.Errorf("%+v: %v", x, got)
 		}
 	}

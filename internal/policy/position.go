@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Place is where something stands in a policy file. Line and Col count from 1; Line 0 means the whole file.
+// Place is a position in a policy file. Line and Col count from 1; Line 0 means the whole file.
 // Built-in rules have a File such as "builtin:runtime" or "preset:go" and real lines in that file.
 type Place struct {
 	File string
@@ -20,10 +20,10 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
-// Spot is a place in a file that is known. Line 0 means none.
+// Spot is a position in a known file. Line 0 means none.
 type Spot struct{ Line, Col int32 }
 
-// At is the place of a spot in the same file, or p where there's none.
+// At returns the position of a spot in p's file, or p if there's none.
 func (p Place) At(s Spot) Place {
 	if s.Line == 0 {
 		return p
@@ -34,7 +34,7 @@ func (p Place) At(s Spot) Place {
 // Error is one mistake in a policy: where, what, and what to do about it.
 type Error struct {
 	Place Place
-	Msg   string // lower case, says what is wrong, names the key or value
+	Msg   string // lower case; what is wrong, with the key or value
 	Hint  string // what to do next; may be empty
 }
 

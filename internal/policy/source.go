@@ -19,10 +19,10 @@ type Source struct {
 	Limits     Limits
 	Audit      Audit
 	ToolKeys   []Key      // of the tool layer: nothing enforces them
-	Detected   []Detected // what the built-in default policy takes in
+	Detected   []Detected // presets that the built-in default policy includes
 }
 
-// Detected is a preset that the built-in default policy takes in, and the file of the workspace, or the command, that says so.
+// Detected is a preset that the built-in default policy includes, and the file of the workspace, or the command, that requires it.
 type Detected struct{ Preset, By string }
 
 // Key is a key of a policy that is no rule.
@@ -38,7 +38,7 @@ type Repository struct {
 	Dir    string // the folder with what is this worktree's alone; of a submodule the same
 }
 
-// SourceLayer is what one authority says.
+// SourceLayer is the policy of one authority.
 type SourceLayer struct {
 	Authority Authority
 	Defaults  [NumResources]Stance // Undeclared where the file has no default
@@ -52,9 +52,9 @@ type SourceLayer struct {
 	Runtime []FSRule // prepended where fs is declared and its default isn't allow; paths that don't exist are left out
 
 	Protect      ProtectMode
-	Protected    []FSRule // what protect covers, as match rules
+	Protected    []FSRule // the files of protect, as match rules
 	Secrets      ProtectMode
-	SecretFiles  []FSRule // what secrets covers; a rule that gives read is an exception
+	SecretFiles  []FSRule // the files of secrets; a rule that grants read is an exception
 	Namespaces   bool     // new user namespaces are allowed
 	Syscalls     Syscalls
 	Capabilities []string // CAP_… that the session keeps; normally none
@@ -68,17 +68,17 @@ type Degraded struct {
 	Place Place
 }
 
-// ProtectMode says what happens where a backend can't protect the files that trusted programs obey, or the files where credentials are kept.
+// ProtectMode is what happens if a backend can't protect the files that trusted programs obey, or files with credentials.
 type ProtectMode uint8
 
 // The modes of `protect` and of `secrets`.
 const (
 	ProtectOff  ProtectMode = iota // false
 	ProtectAuto                    // "auto": where the backend can, else reported
-	ProtectOn                      // true: or refuse
+	ProtectOn                      // true: else the session doesn't start
 )
 
-// Syscalls is the policy's word on system calls.
+// Syscalls are the policy's rules for system calls.
 type Syscalls struct {
 	Profile string   // "default" or "strict"
 	Allow   []string // names taken out of the profile's deny list
@@ -99,8 +99,8 @@ type FSRule struct {
 	// Optional rules are left out when their path is empty, can't be resolved or doesn't exist, instead of failing the load:
 	// those of the built-in files, which must serve machines that differ.
 	Optional bool
-	// NoLink rules are about their own path: they're left out where a symlink stands in it, but for those that lead to the home. One that
-	// takes away is about a symlink at its path, too.
+	// NoLink rules are about their own path: they're left out if it contains a symlink, except one that leads to the home. One that
+	// denies also applies to a symlink at its path.
 	NoLink bool
 	// Symlink is about the symlink at Path, which is canonical, and not about where it leads.
 	Symlink bool
@@ -157,16 +157,16 @@ type Limits struct {
 	FileSize  Bytes
 }
 
-// Audit is what is recorded beside denials: what any file asks for.
+// Audit is what is recorded in addition to denials: the union of what the files ask for.
 type Audit struct {
 	Exec  bool  // programs that are executed
 	Place Place // of the first that asks
 }
 
-// AuditID is by what name a policy allows that nothing is recorded beside denials: that of a rule that needn't be enforced.
+// AuditID is the ID by which a policy lists its audit among the rules that needn't be enforced.
 const AuditID = "audit"
 
-// or is what either asks for.
+// or returns the union of both.
 func (a Audit) or(b Audit) Audit {
 	if a.Exec {
 		return a
@@ -174,7 +174,7 @@ func (a Audit) or(b Audit) Audit {
 	return b
 }
 
-// Places is where each limit stands.
+// Places returns the position of each limit.
 func (l *Limits) Places() []Place {
 	return []Place{l.Memory.Place, l.Pids.Place, l.CPU.Place, l.IO.Place, l.WallTime.Place, l.OpenFiles.Place, l.FileSize.Place}
 }

@@ -2,7 +2,7 @@ package policy
 
 import "strings"
 
-// Authority is who a layer speaks for. A target is allowed only if every authority that declares the resource allows
+// Authority is the origin of a layer. A target is allowed only if every authority that declares the resource allows
 // it, so no later one can widen an earlier one.
 type Authority uint8
 
@@ -27,7 +27,7 @@ var authorityNames = [NumAuthorities]string{
 
 func (a Authority) String() string { return authorityNames[a] }
 
-// ParseAuthority is the reverse of String; ok is false for a name that isn't one.
+// ParseAuthority returns the authority of a name; ok is false if there is none.
 func ParseAuthority(s string) (a Authority, ok bool) {
 	for i, n := range authorityNames {
 		if n == s {
@@ -37,7 +37,7 @@ func ParseAuthority(s string) (a Authority, ok bool) {
 	return 0, false
 }
 
-// Resource is what a rule is about.
+// Resource is the kind of target of a rule.
 type Resource uint8
 
 // The four resources.
@@ -53,11 +53,11 @@ var resourceNames = [NumResources]string{"fs", "net", "env", "commands"}
 
 func (r Resource) String() string { return resourceNames[r] }
 
-// Stance is what happens to a target that no rule matches. The zero value denies nothing by itself: a resource that
-// is Undeclared becomes Deny as soon as it has a rule.
+// Stance is the default action for a target that no rule matches. The zero value denies nothing by itself: Undeclared becomes Deny as soon
+// as the resource has a rule.
 type Stance uint8
 
-// The stances.
+// The default actions.
 const (
 	Undeclared Stance = iota
 	Deny
@@ -98,7 +98,7 @@ func (c Caps) String() string {
 	return strings.Join(s, "+")
 }
 
-// ParseCap is one capability by its name; ok is false for any other word.
+// ParseCap returns a capability by its name; ok is false if there is none.
 func ParseCap(s string) (c Caps, ok bool) {
 	for _, n := range capNames {
 		if n.name == s {
@@ -108,7 +108,7 @@ func ParseCap(s string) (c Caps, ok bool) {
 	return 0, false
 }
 
-// Reason is why a target was allowed or denied: a closed list, documented in docs/policy.md.
+// Reason is the reason of a verdict: a closed list, documented in docs/policy.md.
 type Reason string
 
 // The reasons.

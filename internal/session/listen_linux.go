@@ -49,7 +49,7 @@ func (r *run) warnUnread(err error) {
 	case r.cfg.Events == nil:
 	case r.report.Backend != "bpf":
 		r.cfg.notice("denials are enforced but can't be shown: %v", err)
-	case r.cmd.Plan != nil && !r.cfg.Policy.RefusesNet(): // the BPF programs report all other denials, and without the network there are no ports
+	case r.cmd.Plan != nil && !r.cfg.Policy.DeniesNet(): // the BPF programs report all other denials, and without the network there are no ports
 		r.cfg.notice("denials of ports are enforced but can't be shown: %v", err)
 	}
 }

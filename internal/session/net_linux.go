@@ -18,7 +18,7 @@ import (
 // rejectSockets rejects network sockets among the command's descriptors where a policy limits the network: they were made outside, so no
 // program of the session decides about them, and even a connected or listening one can be connected again to any address.
 func rejectSockets(c *policy.Compiled, handed []int) error {
-	if !c.RefusesNet() && !network.Decides(c) {
+	if !c.DeniesNet() && !network.Decides(c) {
 		return nil
 	}
 	for _, fd := range handed {

@@ -37,13 +37,13 @@ func (r *run) startErrorReason(err error) string {
 	}
 	if v := c.CheckCommand(path, r.cfg.Argv); !v.Allow {
 		why := "the policy doesn't list this command: " + r.decidingRule(v)
-		if called := c.Miscalled(v, r.cfg.Argv[0]); called != "" {
+		if called := c.NameMismatch(v, r.cfg.Argv[0]); called != "" {
 			why += ": " + called
 		}
 		return why
 	}
 	if v := c.CheckCommand(path, []string{r.cmd.Path}); v.Reason == policy.ArgsNotListed {
-		if called := c.Miscalled(v, r.cmd.Path); called != "" {
+		if called := c.NameMismatch(v, r.cmd.Path); called != "" {
 			return "the policy doesn't list this command: " + r.decidingRule(v) + ": " + called
 		}
 	}

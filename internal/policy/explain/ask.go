@@ -121,7 +121,7 @@ func askCommand(c *policy.Compiled, sys fspath.FileSystem, a asked) (policy.Verd
 	v := c.CheckCommand(program, a.Argv)
 	if !v.Allow {
 		if v.Reason == policy.ArgsNotListed {
-			a.note = c.Rules[v.Rule].Command.Miscalled(name)
+			a.note = c.Rules[v.Rule].Command.NameMismatch(name)
 		}
 		return v, a
 	}
@@ -167,7 +167,7 @@ func also(c *policy.Compiled, v policy.Verdict, a *asked) string {
 	}
 	for i := range c.Aliases {
 		if other, ok := c.Aliases[i].Other(a.target); ok {
-			if fs, by := l.Other(&c.Aliases[i], fspath.Beneath(a.target, c.Aliases[i].From)); fs == r || slices.Contains(by[:], r) {
+			if fs, by := l.RulesByAlias(&c.Aliases[i], fspath.Beneath(a.target, c.Aliases[i].From)); fs == r || slices.Contains(by[:], r) {
 				return other
 			}
 		}

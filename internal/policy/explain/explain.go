@@ -46,7 +46,7 @@ func explainLayers(c *policy.Compiled, a asked, input string) []LayerExplanation
 		case policy.FS:
 			v = one.CheckFS(a.target, a.Caps)
 			if v.Reason == policy.NoRule {
-				v.Reason = c.OutsideReason(input, a.target)
+				v.Reason = c.UnmatchedReason(input, a.target)
 			}
 			x.Candidates = fsCandidates(l, a.target, a.Caps)
 		case policy.Net:
@@ -89,18 +89,18 @@ func explainOthers(c *policy.Compiled, sys fspath.FileSystem, a asked) (out []La
 			continue
 		}
 		for _, l := range c.Layers {
-			fs, by := l.Other(alias, fspath.Beneath(a.target, alias.From))
+			fs, by := l.RulesByAlias(alias, fspath.Beneath(a.target, alias.From))
 			if fs != nil {
 				say(l, fs, also, "bind mount", a.Caps&^fs.FS.Caps == 0, l.DenialReason())
 			}
 			for k, r := range by {
 				if r != nil {
-					say(l, r, also, kinds[k].name+", bind mount", a.Caps&policy.GuardTakes[k] == 0, policy.Protected)
+					say(l, r, also, kinds[k].name+", bind mount", a.Caps&policy.RestrictedCaps[k] == 0, policy.Protected)
 				}
 			}
 		}
 	}
-	id, err := c.FileAt(sys, a.target)
+	id, err := c.LinkedFile(sys, a.target)
 	for _, k := range c.Links {
 		if r := c.Rules[k.Rule]; err == nil && k.File == id && r.FS.Path != a.target {
 			say(c.Layers[k.Layer], r, r.FS.Path, "hard link", a.Caps&^r.FS.Caps == 0, c.Layers[k.Layer].DenialReason())
@@ -115,17 +115,17 @@ func lost(what string, winner *policy.Rule) string { return fmt.Sprintf("%s than
 func fsCandidates(l *policy.Layer, path string, want policy.Caps) []Candidate {
 	winner := l.FS.Deciding(path)
 	out := tableCandidates(l.FS, path, winner)
-	for k, t := range l.Guards() {
-		if want&policy.GuardTakes[k] == 0 {
+	for k, t := range l.Restrictions() {
+		if want&policy.RestrictedCaps[k] == 0 {
 			continue
 		}
 		for _, c := range tableCandidates(t, path, t.Deciding(path)) {
 			c.Grade = kinds[k].name + ", " + c.Grade
 			switch {
 			case !c.Won:
-			case policy.Guard(k).Taken(c.Rule) == 0:
+			case policy.Restriction(k).Removes(c.Rule) == 0:
 				c.Won, c.Why = false, "an exception: it takes nothing away"
-			case winner != nil && winner.FS.Lifts()[k]:
+			case winner != nil && winner.FS.Exempts()[k]:
 				c.Won, c.Why = false, winner.ID+" has "+kinds[k].lift+" = true"
 			default:
 				c.Why = kinds[k].why
@@ -137,9 +137,9 @@ func fsCandidates(l *policy.Layer, path string, want policy.Caps) []Candidate {
 }
 
 // kinds are the words for what takes away.
-var kinds = [policy.NumGuards]struct{ name, lift, why string }{
-	policy.GuardProtect: {"protect", "unprotect", "it takes create, update and delete away"},
-	policy.GuardSecrets: {"secrets", "secret", "credentials are kept here: it takes read and execute away"},
+var kinds = [policy.NumRestrictions]struct{ name, lift, why string }{
+	policy.RestrictProtect: {"protect", "unprotect", "it takes create, update and delete away"},
+	policy.RestrictSecrets: {"secrets", "secret", "credentials are kept here: it takes read and execute away"},
 }
 
 // candidates is every rule of the table that matches a path, in order.
@@ -296,15 +296,15 @@ func envCandidates(l *policy.Layer, name string) []Candidate {
 }
 
 func commandCandidates(l *policy.Layer, program string, argv []string) []Candidate {
-	called, _ := policy.Calling(argv)
+	called, _ := policy.SplitArgv(argv)
 	winner := l.Commands.Rule(program, called)
 	var out []Candidate
 	for _, r := range l.Commands.Rules() {
 		if r.Command.Program == "" || r.Command.Program != program {
 			continue
 		}
-		c := Candidate{Rule: r, Won: r == winner, Grade: "program " + program, Why: cmp.Or(r.Command.Miscalled(called), "the rule for this program")}
-		if !c.Won && r.Command.Answers(called) {
+		c := Candidate{Rule: r, Won: r == winner, Grade: "program " + program, Why: cmp.Or(r.Command.NameMismatch(called), "the rule for this program")}
+		if !c.Won && r.Command.AcceptsName(called) {
 			c.Why = lost("it names the same program and stands earlier", winner)
 		}
 		out = append(out, c)

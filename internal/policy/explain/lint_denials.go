@@ -10,7 +10,7 @@ import (
 
 // takenAway lists for a rule that takes everything away which built-in rules gave way to it, and what stays open beneath it all the same.
 func (l *linter) takenAway(r *policy.Rule) {
-	if !r.TakesAway() {
+	if !r.DeniesAll() {
 		return
 	}
 	var removed, open []string

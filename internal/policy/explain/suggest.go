@@ -245,7 +245,9 @@ func suggestCommand(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *as
 		return r, false
 	case v.Reason == policy.CommandNotListed:
 		r = policy.CommandRule{Name: a.program, HasArgs: known}
-		answers := func() bool { return (&policy.CompiledCommand{CommandRule: r, Program: a.program}).Answers(a.Argv[0]) }
+		answers := func() bool {
+			return (&policy.CompiledCommand{CommandRule: r, Program: a.program}).AcceptsName(a.Argv[0])
+		}
 		if known && (path.Base(a.program) == a.Argv[0] || !answers() && policy.IsProgramName(a.Argv[0])) {
 			r.Name = a.Argv[0]
 		}
@@ -255,7 +257,7 @@ func suggestCommand(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *as
 	case v.Reason == policy.ArgsNotListed && known && l.Commands.Rule(a.program, a.Argv[0]) != nil: // nil: it was renamed since
 		c := l.Commands.Rule(a.program, a.Argv[0]).Command
 		r, file = c.CommandRule, c.File
-		if isLong(&r) || !c.Answers(a.Argv[0]) {
+		if isLong(&r) || !c.AcceptsName(a.Argv[0]) {
 			return r, false
 		}
 		r.Args = slices.Clone(r.Args)

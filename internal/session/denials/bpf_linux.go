@@ -188,7 +188,7 @@ func (r describer) verdict(k *loader.Event, why policy.Reason) policy.Verdict {
 		v.Layer = int16(k.Layer)
 	}
 	if k.Rule >= 0 && k.Rule < len(r.policy.Rules) {
-		v.Rule = r.policy.SameIn(k.Layer, int32(k.Rule))
+		v.Rule = r.policy.SharedRule(k.Layer, int32(k.Rule))
 	}
 	return v
 }
@@ -348,7 +348,7 @@ func (r describer) describeCommand(e *event.Event, k *loader.Event) {
 		if len(k.Args) < loader.MaxArgs && k.Detail == 0 { // or there may be others
 			q.Argv = argv
 		}
-		if why := r.policy.Miscalled(v, argv[0]); why != "" {
+		if why := r.policy.NameMismatch(v, argv[0]); why != "" {
 			e.Extra["why"] = why
 		}
 	}

@@ -38,7 +38,7 @@ func (n *Network) Loaded() bool { return n.kernel != nil }
 
 // Decides says whether there is anything to decide about the network: it's neither free nor wholly refused.
 func Decides(c *policy.Compiled) bool {
-	return !c.RefusesNet() && slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return len(l.Net.Rules()) > 0 })
+	return !c.DeniesNet() && slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return len(l.Net.Rules()) > 0 })
 }
 
 // Prepare makes the rules and loads the programs.

@@ -1,6 +1,6 @@
 package policy
 
-// restrict asks every layer that declares a resource and stops at the first that denies: a target is allowed only if
+// restrict decides by every layer that declares a resource and stops at the first that denies: a target is allowed only if
 // all of them allow it. find is the layer's deciding rule, nil for none, and whether that rule allows, or whether it's allowed without one.
 // An allowed target's rule is the last layer's.
 func (c *Compiled) restrict(res Resource, find func(*Layer) (*Rule, bool), unmatched Reason) Verdict {

@@ -221,7 +221,7 @@ func TestAliasesDontGain(t *testing.T) {
 	}
 }
 
-// noLook is a machine that doesn't tell.
+// noLook is a machine whose files can't be looked up.
 type noLook struct {
 	fspathtest.Mounted
 	at string
@@ -246,8 +246,8 @@ func (n noLook) File(p string) (id fspath.FileID, links uint64, err error) {
 // What other names there are must be known.
 func TestOtherNamesUnknown(t *testing.T) {
 	for at, want := range map[string]string{
-		"":     "test: which places have other names by bind mounts can't be told: no look",
-		"/w/f": "p.toml:1:1: fs.1: whether /w/f has other names can't be told: lstat /w/f: no look",
+		"":     "test: can't determine which paths have aliases by bind mounts: no look",
+		"/w/f": "p.toml:1:1: fs.1: can't determine whether /w/f has several hard links: lstat /w/f: no look",
 	} {
 		sys := noLook{fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w/f": "file"})}, at}
 		_, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("f", policy.Read)}}), sys)
@@ -270,7 +270,7 @@ func TestTooManyAliases(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: rules}), sys)
-	if err == nil || !strings.Contains(err.Error(), "has 1640 other names by bind mounts (/") {
+	if err == nil || !strings.Contains(err.Error(), "have 1640 aliases by bind mounts (/") {
 		t.Error(err)
 	}
 }
