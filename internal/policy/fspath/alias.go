@@ -10,7 +10,7 @@ type Alias struct {
 	Holes    []string `json:",omitempty"` // what follows either name where something else is mounted: "/proc"
 }
 
-// Same says whether two aliases are one.
+// Same reports whether two aliases are equal.
 func (a Alias) Same(b Alias) bool {
 	return a.From == b.From && a.To == b.To && a.Depth == b.Depth && slices.Equal(a.Holes, b.Holes)
 }
@@ -29,13 +29,13 @@ func (a *Alias) Rest(path string) (rest string, ok bool) {
 	return rest, true
 }
 
-// Other is a path's other name; ok is false when the alias gives it none.
+// Other returns the path that a path has by the alias; ok is false if it has none.
 func (a *Alias) Other(path string) (other string, ok bool) {
 	rest, ok := a.Rest(path)
 	return Join(a.To, rest), ok
 }
 
-// Counts says whether an entry that matches at a depth of the name beneath To says something about the same thing's name beneath
+// Counts reports whether an entry that matches at a depth of the name beneath To says something about the same thing's name beneath
 // From. It doesn't when it's about what is around the file system, nor when it matches in the same way under both names: as a
 // folder that both places are in, or as a pattern beneath both. There it has been considered already, and may have lost.
 func (a *Alias) Counts(e *Entry, depth int) bool {

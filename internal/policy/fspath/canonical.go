@@ -3,13 +3,13 @@ package fspath
 import "strings"
 
 // MaxDepth and MaxPath are as far as a path is followed; beyond them is denied. The kernel's matcher counts the components alone: by one
-// call nobody names a longer path (PATH_MAX), but from folder to folder one gets there.
+// call can't name a longer path (PATH_MAX), but a process can reach one folder by folder.
 const (
 	MaxDepth = 128
 	MaxPath  = 4096
 )
 
-// IsCanonical says whether a matcher can follow path: absolute, clean, and within the limits.
+// IsCanonical reports whether a matcher can follow path: absolute, clean, and within the limits.
 func IsCanonical(path string) bool {
 	if len(path) == 0 || path[0] != '/' || len(path) > MaxPath {
 		return false
@@ -45,7 +45,7 @@ func IsCanonical(path string) bool {
 	}
 }
 
-// Within says whether a clean absolute path is dir or lies beneath it.
+// Within reports whether a clean absolute path is dir or lies beneath it.
 func Within(p, dir string) bool {
 	if dir == "/" {
 		return true

@@ -8,12 +8,12 @@
 // BASE/**/LAST/NAME…. The deepest match decides; at one depth a literal entry before a pattern, then the later entry. The cost depends
 // on the path's length, not on the number of entries, and a lookup does not allocate. Trace returns every match, by the same steps.
 //
-// An Alias is a path's other name by a bind mount, or by a file system that is mounted twice. MountTable finds them.
+// An Alias is a second path of a file by a bind mount, or by a file system that is mounted twice. MountTable finds them.
 //
 // The package knows no rules: its results are indexes of the entries that it was given. What rules grant is package policy's.
 //
 // # Threats
 //
 // The confined process chooses the path, and its file tree has symlinks, mounts and hard links that an attacker made. Every loop here is
-// bounded by MaxPath, MaxDepth and the kernel's limit on symlinks. Names that collide in a hash table are told apart by their bytes.
+// bounded by MaxPath, MaxDepth and the kernel's limit on symlinks. Names that collide in a hash table are compared by their bytes.
 package fspath

@@ -22,7 +22,7 @@ type LinkedFile struct {
 	File FileID
 }
 
-// Kind is what stands at a path, as far as a policy must know.
+// Kind is the type of a file, as far as a policy depends on it.
 type Kind uint8
 
 // The kinds.
@@ -30,5 +30,5 @@ const (
 	File Kind = iota // anything that isn't a directory or a symlink
 	Dir
 	Symlink
-	Program // a regular file that somebody may execute
+	Program // a regular file with an execute permission
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Misread says why a path, which is read literally, is probably meant otherwise, and how that's written; msg is "" for any other. denies
-// is for a rule without any capability: read literally it would take nothing away.
+// Misread returns why a path, which is literal, probably isn't meant literally, and how to write what is meant; msg is "" for any other path.
+// denies is for a rule without any capability, which a misread path would make useless.
 func Misread(written string, denies bool) (msg, hint string) {
 	switch name := variable(written); {
 	case name != "":
@@ -24,7 +24,7 @@ func Misread(written string, denies bool) (msg, hint string) {
 	return "", ""
 }
 
-// variable is the first reference to a variable in a path, as it stands there: $NAME, ${…} or %NAME%.
+// variable returns the first reference to a variable in a path, as written: $NAME, ${…} or %NAME%.
 func variable(s string) string {
 	for i := range len(s) {
 		switch {
@@ -45,7 +45,7 @@ func variable(s string) string {
 	return ""
 }
 
-// nameLength is how long the variable's name is that a text begins with.
+// nameLength returns the length of the variable's name at the start of a text.
 func nameLength(s string) int {
 	for i := range len(s) {
 		c := s[i] | 0x20
@@ -56,7 +56,7 @@ func nameLength(s string) int {
 	return len(s)
 }
 
-// insteadOf says what to write where a path refers to a variable.
+// insteadOf returns what to write where a path refers to a variable.
 func insteadOf(written, name string) string {
 	rest, first := strings.CutPrefix(written, name)
 	rest = strings.TrimLeft(rest, "/")
@@ -75,7 +75,7 @@ func insteadOf(written, name string) string {
 	return "write the path that it stands for; ~/ is the home"
 }
 
-// pathOf is the path in a URL of a file.
+// pathOf returns the path in the URL of a file.
 func pathOf(url string) string {
 	_, rest, _ := strings.Cut(url, ":")
 	if after, ok := strings.CutPrefix(rest, "//"); ok {
@@ -87,7 +87,7 @@ func pathOf(url string) string {
 	return rest
 }
 
-// asMatch says how a path with a wildcard is written.
+// asMatch returns how a path with a wildcard is written.
 func asMatch(written string) string {
 	above, last := path.Split(written)
 	above = strings.TrimSuffix(above, "/")
@@ -110,7 +110,7 @@ func asMatch(written string) string {
 	return fmt.Sprintf("a pattern goes into match: match = %q", match)
 }
 
-// encoded says whether a text has a percent-encoded byte in it.
+// encoded reports whether a text has a percent-encoded byte in it.
 func encoded(s string) bool {
 	for i := range len(s) {
 		if s[i] == '%' && len(s) > i+2 && isHex(s[i+1]) && isHex(s[i+2]) {

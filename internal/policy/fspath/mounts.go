@@ -104,7 +104,7 @@ func (t MountTable) stack(here []*Mount) {
 	}
 }
 
-// on says whether m is mounted on under; nil is what isn't in the table: what the topmost folder is in.
+// on reports whether m is mounted on under; nil is what isn't in the table: what the topmost folder is in.
 func (m *Mount) on(under *Mount, here []*Mount) bool {
 	if under != nil {
 		return m != under && m.Parent == under.ID

@@ -15,7 +15,7 @@ func hashName(s string) uint64 {
 }
 
 // nameTable interns the names that entries mention: an open-addressed table. A name that only looks like one of them by
-// its hash is told apart by its bytes.
+// its hash is distinguished by its bytes.
 type nameTable struct {
 	slots []int32 // id+1; 0 is empty; a power of two, at most half full
 	names []string
@@ -122,7 +122,7 @@ type affixes struct {
 
 type affixNode struct {
 	b       byte
-	child   int32 // 0 for none: the root is nobody's child
+	child   int32 // 0 for none: the root is no child
 	sibling int32
 	set     int32 // the bits of the affix that ends here; -1 for none
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// PatternForms says what a match may be.
+// PatternForms describes the patterns that a match may be.
 const PatternForms = `a match is [BASE/]**/LAST[/NAME…]: LAST is a name, "PREFIX*" or "*SUFFIX", the NAMEs are literal, and BASE is ` +
 	`a literal path, "/" for the whole machine or left out for the workspace: "**/.env", "src/**/*.pem", "/**/.git/hooks"`
 
@@ -110,7 +110,7 @@ type Roots struct {
 	RealHome  string // canonical; "" where it can't be resolved
 }
 
-// absolute makes a written path absolute and clean, and says whether it was relative to the workspace.
+// absolute makes a written path absolute and clean, and reports whether it was relative to the workspace.
 func (r Roots) absolute(written string) (abs string, relative bool, err error) {
 	switch {
 	case strings.IndexByte(written, 0) >= 0:
@@ -134,7 +134,7 @@ func (r Roots) absolute(written string) (abs string, relative bool, err error) {
 	return abs, true, nil
 }
 
-// Unlinked is the path of a NoLink rule where no symlink stands in it.
+// Unlinked is the path of a NoLink rule if it contains no symlink.
 func (r Roots) Unlinked(written string) string {
 	if rest, ok := strings.CutPrefix(written, "~/"); ok {
 		return path.Join(r.RealHome, rest)

@@ -26,7 +26,7 @@ var (
 type Resolver struct {
 	files FileSystem
 	seen  map[string]entry
-	// Literal keeps everything beneath /proc/self as it is: a rule means the session's own processes, whoever they are.
+	// Literal keeps everything beneath /proc/self as it is: a rule means the session's own processes, which don't exist yet.
 	Literal bool
 	// OnLink is called with every symlink that is followed; nil for none.
 	OnLink func(path string)

@@ -48,7 +48,7 @@ func ProcFolder(path string) (folder string, own bool) {
 	return path[:len("/proc/")+len(name)], own
 }
 
-// magicLink says whether name, at inside beneath a process's folder, is one of the links that jump.
+// magicLink reports whether name, at inside beneath a process's folder, is one of the links that jump.
 func magicLink(inside, name string) bool {
 	if rest, ok := strings.CutPrefix(inside, "/task/"); ok { // a thread's folder has the same links
 		_, after, _ := strings.Cut(rest, "/")

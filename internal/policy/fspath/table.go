@@ -19,7 +19,7 @@ type Entry struct {
 }
 
 // Table decides which of several entries governs a path. It's plain arrays, so that the same table can run in the
-// kernel: names are interned, literal paths are a trie over names, and patterns run bit-parallel beside the walk.
+// kernel: names are interned, literal paths are a trie over names, and patterns run bit-parallel with the walk.
 //
 // A pattern BASE/**/LAST/NAME… has one bit for LAST and one for each NAME, in the order of the entries. Its first bit may be set at
 // any component once the walk has passed the trie node of BASE; every other bit is set when the one before it was set

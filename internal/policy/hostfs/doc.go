@@ -6,7 +6,7 @@
 // # Guarantees
 //
 // Read opens regular files only, without blocking, and reads at most a limit. ReadTrusted and List check that only root can have
-// written the file or the folder, and every folder above it: on what is open, not on a name that somebody could exchange.
+// written the file or the folder, and every folder above it: on the open file, not on a name that could be replaced.
 // OwnedByRoot knows user namespaces in which root has no number.
 //
 // # Threats

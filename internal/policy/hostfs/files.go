@@ -46,7 +46,7 @@ func read(path string, limit int) ([]byte, *syscall.Stat_t, error) {
 	return b, st, nil
 }
 
-// ordinary refuses all but regular files, and of those the ones that say they're empty: the kernel makes up what is in them,
+// ordinary rejects all but regular files, and of those the ones that say they're empty: the kernel makes up what is in them,
 // some let their reader wait, and some, as /proc/kmsg, forget what was read.
 func ordinary(stat func(*syscall.Stat_t) error) (*syscall.Stat_t, error) {
 	st := new(syscall.Stat_t)
@@ -91,7 +91,7 @@ func retry(f func() (int, error)) (int, error) {
 }
 
 // ReadTrusted is Read for a file that only root may have written, itself and every folder above it. It tests the file that it opened, not the name. The folders above are tested by name: as long as only root
-// can change each of them, nobody else can make the name lead elsewhere between the two.
+// can change each of them, no other user can make the name lead elsewhere between the two.
 func (Machine) ReadTrusted(path string, limit int) ([]byte, error) {
 	if err := trustedFolders(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (Machine) ReadTrusted(path string, limit int) ([]byte, error) {
 
 // List returns the names in a folder that only root may change, sorted.
 func (Machine) List(dir string) ([]string, error) {
-	// Nobody asks for the trust of a folder that isn't there.
+	// A folder that doesn't exist needs no trust.
 	if _, err := os.Lstat(dir); err != nil {
 		return nil, err
 	}
@@ -158,8 +158,8 @@ func trustedFolders(dir string) error {
 	}
 }
 
-// trusted tells whether only root can have written what st describes. The root folder may belong to who made the sandbox that this is: what is
-// mounted there nobody can replace.
+// trusted reports whether only root can have written what st describes. The root folder may belong to the user who made the container: what is
+// mounted there can't be replaced.
 func trusted(path string, st *syscall.Stat_t) error {
 	sandbox := path == "/" && int(st.Uid) == os.Geteuid() && hasOverflow()
 	switch {

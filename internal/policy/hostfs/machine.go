@@ -12,7 +12,7 @@ import (
 // Machine is this machine: the files that policies are read from, and the file tree that they're compiled for.
 type Machine struct{}
 
-// Lstat tells what is at a path. Every session starts with a hundred questions to it, so it asks the system without
+// Lstat returns what is at a path. Every session starts with a hundred questions to it, so it asks the system without
 // package os, whose answers say far more.
 func (Machine) Lstat(path string) (fspath.Kind, error) {
 	var st syscall.Stat_t
@@ -34,7 +34,7 @@ func (Machine) Lstat(path string) (fspath.Kind, error) {
 	return fspath.File, nil
 }
 
-// File tells which file is at a path.
+// File returns which file is at a path.
 func (Machine) File(path string) (id fspath.FileID, links uint64, err error) {
 	var st syscall.Stat_t
 	if _, err := retry(func() (int, error) { return 0, syscall.Lstat(path, &st) }); err != nil {

@@ -17,7 +17,7 @@ func (Machine) Mounts() ([]fspath.Mount, error) {
 	return fspath.ParseMounts(text)
 }
 
-// whole reads a file of /proc, which doesn't tell its size. As every session starts with it, it asks the system itself.
+// whole reads a file of /proc, whose size is unknown. Every session start calls it, so it uses system calls directly.
 func whole(name string) (string, error) {
 	fd, err := retry(func() (int, error) { return syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
 	if err != nil {

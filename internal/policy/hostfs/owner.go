@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// overflow is whom the kernel shows as the owner of what belongs to nobody that has a number in the user namespace (user_namespaces(7)), unless
+// overflow is the owner that the kernel shows for files whose owner has no ID in the user namespace (user_namespaces(7)), unless
 // /proc/sys/kernel/overflowuid has been changed.
 const overflow = 65534
 
 // OwnedByRoot reports whether the owner of a file is root. In a user namespace where root has no number, as in bubblewrap's, its files are
-// the overflow user's: nobody in there can make such a file.
+// the overflow user's: no process in there can make such a file.
 func OwnedByRoot(uid uint32) bool { return uid == 0 || uid == overflow && hasOverflow() }
 
-// hasOverflow reports whether all files of the overflow user belong to somebody outside of this user namespace, and this process isn't he.
+// hasOverflow reports whether all files of the overflow user belong to users outside of this user namespace, of which this process isn't one.
 func hasOverflow() bool {
 	text, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil || os.Getuid() == overflow || os.Geteuid() == overflow {

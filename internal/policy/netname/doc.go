@@ -9,7 +9,7 @@
 // matches no grant for a path and every denial for one.
 //
 // IsSpecial knows the addresses that are not of the public internet, EmbeddedIPv4 the IPv4 address in an IPv6 address that carries one, and
-// IsPublicSuffix the domains beneath which anybody can register names.
+// IsPublicSuffix the domains beneath which anyone can register names.
 //
 // # Threats
 //

@@ -24,7 +24,7 @@ const maxName = 4*253 + 1
 var errNotHost = errors.New("not a host name")
 
 // Parse is a host as a target has it: a name in its one normal form, or an address. Whatever could be read as
-// another host by somebody else is refused.
+// another host by another program is rejected.
 func Parse(s string) (name string, addr netip.Addr, err error) {
 	if addr, err = netip.ParseAddr(s); err == nil {
 		if addr.Zone() != "" {
@@ -36,7 +36,7 @@ func Parse(s string) (name string, addr netip.Addr, err error) {
 	return name, netip.Addr{}, err
 }
 
-// Normalize is a host name in ASCII and lower case, without a dot at its end. It refuses what isn't a host name,
+// Normalize is a host name in ASCII and lower case, without a dot at its end. It rejects what isn't a host name,
 // and every spelling of an address.
 func Normalize(s string) (string, error) {
 	if len(s) > maxName {
@@ -62,7 +62,7 @@ func Normalize(s string) (string, error) {
 	return name, nil
 }
 
-// plainASCII says whether a name needs no IDNA: ASCII, and no label that claims to be encoded.
+// plainASCII reports whether a name needs no IDNA: ASCII, and no label that claims to be encoded.
 func plainASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -77,7 +77,7 @@ func plainASCII(s string) bool {
 	return true
 }
 
-// isHostName says whether a lower-case name is made of labels of letters, digits, "-" and "_", within the limits of the
+// isHostName reports whether a lower-case name is made of labels of letters, digits, "-" and "_", within the limits of the
 // DNS (RFC 1035, 2.3.4). "_" isn't in the strict rule but in many real names.
 func isHostName(s string) bool {
 	if s == "" || len(s) > 253 {
@@ -97,7 +97,7 @@ func isHostName(s string) bool {
 	return true
 }
 
-// endsInNumber says whether inet_aton or a browser could read a name as an IPv4 address: "127.1", "0x7f.1",
+// endsInNumber reports whether inet_aton or a browser could read a name as an IPv4 address: "127.1", "0x7f.1",
 // "2130706433" (the WHATWG URL standard's "ends in a number").
 func endsInNumber(s string) bool {
 	last := s[strings.LastIndexByte(s, '.')+1:]
@@ -107,10 +107,10 @@ func endsInNumber(s string) bool {
 	return strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == ""
 }
 
-// Loopback are the addresses that the name "localhost" stands for (RFC 6761, 6.3).
+// Loopback are the addresses of the name "localhost" (RFC 6761, 6.3).
 var Loopback = [2]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// IsSpecial says whether an address isn't one of the public internet: loopback, link-local, private, shared, reserved,
+// IsSpecial reports whether an address isn't one of the public internet: loopback, link-local, private, shared, reserved,
 // multicast, or a cloud's metadata service; and whether an IPv6 address carries such an IPv4 one.
 func IsSpecial(a netip.Addr) bool {
 	a = a.Unmap()
@@ -138,7 +138,7 @@ var specialRanges = sync.OnceValue(func() []netip.Prefix {
 		netip.MustParsePrefix("64:ff9b:1::/48"),   // local NAT64
 		netip.MustParsePrefix("fec0::/10"),        // the old site-local
 		netip.MustParsePrefix("2001::/32"),        // Teredo: the address inside is obscured
-		netip.MustParsePrefix("::/96"),            // IPv4-compatible: nobody is there any more
+		netip.MustParsePrefix("::/96"),            // IPv4-compatible: deprecated (RFC 4291, 2.5.5.1)
 	}
 })
 

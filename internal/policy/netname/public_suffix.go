@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// publicSuffixes is the Public Suffix List, a text that nothing reads until somebody asks: package publicsuffix of
+// publicSuffixes is the Public Suffix List, a text that nothing reads until the first query: package publicsuffix of
 // golang.org/x/net, from which it comes, would link an HTTP client and TLS into every program that might ask. It has one rule a line, as https://publicsuffix.org/list explains them: a domain, "*." and a domain for every name
 // directly beneath it, or "!" and a name that such a rule isn't for.
 //
@@ -13,7 +13,7 @@ import (
 //go:embed public_suffix.txt
 var publicSuffixes string
 
-// IsPublicSuffix reports whether anybody can register names beneath a domain, such as "com", "co.uk" and "github.io". The domain is in ASCII and lower case without a dot at
+// IsPublicSuffix reports whether anyone can register names beneath a domain, such as "com", "co.uk" and "github.io". The domain is in ASCII and lower case without a dot at
 // its end.
 func IsPublicSuffix(domain string) bool {
 	_, parent, more := strings.Cut(domain, ".")

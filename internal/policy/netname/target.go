@@ -68,7 +68,7 @@ func (t *Target) HostPort() string {
 }
 
 // ParseTarget parses a URL with a known scheme, tcp://host:port or udp://host:port. What could mean one host to us and another
-// to somebody else is an error: to be denied, never repaired. The address is where a connection goes (Dest).
+// to another host is an error: to be denied, never repaired. The address is where a connection goes (Dest).
 func ParseTarget(s string) (Target, error) {
 	t, err := ParseListenTarget(s)
 	t.Addr = t.Dest()
@@ -111,7 +111,7 @@ func ParseListenTarget(s string) (Target, error) {
 
 func (t *Target) parseAuthority(a string) error {
 	if strings.ContainsAny(a, "@%") {
-		return errors.New("user information or an encoded character before the host") // which may be a password: it's told nobody
+		return errors.New("user information or an encoded character before the host") // which may be a password: the error doesn't contain it
 	}
 	host, port, hasPort := a, "", false
 	if strings.HasPrefix(a, "[") {
@@ -175,7 +175,7 @@ func PathSegments(p string) (segs []string, odd bool, err error) {
 	return segs, odd, nil
 }
 
-// isOdd says whether some server takes a decoded segment for something else: for none, for the one above, for several, for one without
+// isOdd reports whether some server reads a decoded segment in another way: for none, for the one above, for several, for one without
 // what it ends with (Windows drops dots and spaces there), or for what its letters look like or are an overlong form of.
 func isOdd(s string) bool {
 	return s == "" || strings.HasPrefix(s, "..") || strings.TrimRight(s, ". ") != s || !utf8.ValidString(s) ||
