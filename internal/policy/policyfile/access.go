@@ -8,14 +8,14 @@ import (
 )
 
 // Access is an [access] table: what the four resources grant. Every field that was left out is nil or unset, so that
-// merging can tell.
+// merging can detect.
 type Access struct {
 	Default      Default    `key:"default" doc:"What happens to a target that no rule matches: one word for all resources, or a table with a word for each."`
 	Runtime      *bool      `key:"runtime" doc:"Put the system paths that a program needs to start in front of the fs rules (default true)."`
-	Protect      *Protect   `key:"protect" doc:"Keep the files that trusted programs outside execute or obey from being written: auto where the backend can, true or refuse, false not at all."`
-	Secrets      *Protect   `key:"secrets" doc:"Keep credential stores and private keys from being read: auto where the backend can, true or refuse, false not at all."`
+	Protect      *Protect   `key:"protect" doc:"Keep the files that trusted programs outside execute or obey from being written: auto where the backend can, true or don't start, false not at all."`
+	Secrets      *Protect   `key:"secrets" doc:"Keep credential stores and private keys from being read: auto where the backend can, true or don't start, false not at all."`
 	Namespaces   *bool      `key:"namespaces" doc:"Allow new user namespaces (default false)."`
-	Syscalls     *Syscalls  `key:"syscalls" doc:"The profile of refused system calls: a word, or a table that also names exceptions."`
+	Syscalls     *Syscalls  `key:"syscalls" doc:"The profile of denied system calls: a word, or a table that also names exceptions."`
 	Capabilities List[Text] `key:"capabilities" doc:"Linux capabilities that the session keeps, if it has them; normally none."`
 	TLSIntercept *bool      `key:"tls_intercept" doc:"Let the egress proxy read https with a certificate made for the session, for path_prefix and methods."`
 	Degraded     List[Text] `key:"allow_degraded" doc:"Ids of rules, such as fs.3, that a backend may enforce only in part or not at all."`
@@ -75,8 +75,8 @@ type FS struct {
 	Update    *bool  `key:"update" doc:"Change what is there."`
 	Delete    *bool  `key:"delete" doc:"Remove files and directories."`
 	Execute   *bool  `key:"execute" doc:"Execute files as programs."`
-	Unprotect bool   `key:"unprotect" doc:"This rule may give what protect would take away."`
-	Secret    bool   `key:"secret" doc:"This rule may give what secrets would take away."`
+	Unprotect bool   `key:"unprotect" doc:"This rule may grant what protect would deny."`
+	Secret    bool   `key:"secret" doc:"This rule may grant what secrets would deny."`
 	Ensure    bool   `key:"ensure" doc:"Make this folder (mode 0700), beneath the home or the workspace, before the command starts, if it isn't there."`
 	Literal   bool   `key:"literal" doc:"The path or match is meant as it's written, although it looks like a variable, a URL or a pattern."`
 	Place     policy.Place
@@ -172,7 +172,7 @@ func (r *Net) check(d *decoder, n *node) {
 	}
 }
 
-// isScheme tells whether s is a scheme of RFC 3986 in lower case.
+// isScheme reports whether s is a scheme of RFC 3986 in lower case.
 func isScheme(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -183,7 +183,7 @@ func isScheme(s string) bool {
 	return true
 }
 
-// isMethod tells whether s looks like a registered HTTP method: upper-case letters and hyphens.
+// isMethod reports whether s looks like a registered HTTP method: upper-case letters and hyphens.
 func isMethod(s string) bool {
 	return strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" && s[0] != '-'
 }
@@ -210,7 +210,7 @@ func (r *Env) check(d *decoder, n *node) {
 	}
 }
 
-// badEnvName says what is wrong with a name of env or envs.
+// badEnvName returns what is wrong with a name of env or envs.
 func badEnvName(s string) (msg, hint string) {
 	literal := strings.TrimSuffix(s, "*")
 	switch {

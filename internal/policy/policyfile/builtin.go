@@ -64,7 +64,7 @@ func builtinText(name string) []byte {
 // parsed holds the built-in files without a table that were read already: they are the same for every load.
 var parsed sync.Map // of file name to *Policy
 
-// builtinPolicy is the built-in file name. It's shared: nobody may change it.
+// builtinPolicy is the built-in file name. It's shared: callers must not change it.
 func builtinPolicy(name string) *Policy {
 	if p := table(name); p != nil {
 		return p

@@ -222,7 +222,7 @@ func (d *decoder) text(n *node) (string, bool) {
 	return "", false
 }
 
-// word tells whether s is one of words, and reports it otherwise.
+// word reports whether s is one of words, and adds an error otherwise.
 func (d *decoder) word(off int, s string, words []string) bool {
 	for _, w := range words {
 		if s == w {
@@ -245,7 +245,7 @@ func (d *decoder) slice(n *node, v reflect.Value, f *field) {
 	v.Set(out)
 }
 
-// listHint says how a list is written, for somebody who wrote something else.
+// listHint returns how to write a list, for a value that isn't one.
 func (d *decoder) listHint(n *node) string {
 	switch {
 	case n.kind == aString:

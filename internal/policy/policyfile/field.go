@@ -27,7 +27,7 @@ type field struct {
 func (f *field) like() string     { return f.tag.Get("like") }
 func (f *field) unenforced() bool { return f.tag.Get("enforced") == "no" }
 
-// doc is what the schema says of a key.
+// doc is the schema's description of a key.
 func (f *field) doc() string {
 	if f.unenforced() {
 		return f.tag.Get("doc") + " Not enforced by this version: exec doesn't start unless --allow-degraded names the key."

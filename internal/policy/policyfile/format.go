@@ -30,7 +30,7 @@ func Format(name string, src []byte) ([]byte, error) {
 	return out, nil
 }
 
-// lineKind is what stands on a line of the output.
+// lineKind is the content of a line of the output.
 type lineKind uint8
 
 const (
@@ -176,7 +176,7 @@ func spaceAbove(kept []statement) []statement {
 	return slices.Insert(kept, i, statement{})
 }
 
-// sameTree tells whether two trees mean the same.
+// sameTree reports whether two trees mean the same.
 func sameTree(a, b *node) bool {
 	if a.kind != b.kind || a.text != b.text || a.num != b.num || a.yes != b.yes || a.origin != b.origin ||
 		len(a.items) != len(b.items) || len(a.keys) != len(b.keys) {

@@ -137,8 +137,8 @@ func (v *Protect) decode(d *decoder, n *node) {
 // Syscalls is the value of `syscalls`, a word or a table.
 type Syscalls struct {
 	Profile string     `key:"profile" words:"default strict" doc:"The profile that the lists change."`
-	Allow   List[Text] `key:"allow" doc:"System calls to take out of the profile's refused ones."`
-	Deny    List[Text] `key:"deny" doc:"System calls to refuse as well."`
+	Allow   List[Text] `key:"allow" doc:"System calls to remove from the profile's denied ones."`
+	Deny    List[Text] `key:"deny" doc:"System calls to deny as well."`
 	Place   policy.Place
 }
 
@@ -206,7 +206,7 @@ func (d *decoder) commandName(e *entry) {
 	}
 }
 
-// badProgram says what is wrong with a program's name.
+// badProgram returns what is wrong with a program's name.
 func badProgram(name string) (msg, hint string) {
 	first, rest, blank := strings.Cut(strings.TrimSpace(name), " ")
 	bare := !strings.Contains(name, "/")

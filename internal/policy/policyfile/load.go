@@ -23,7 +23,7 @@ type Request struct {
 	HostDir  string   // where the host's policies are; "" for none
 
 	Tool     string // the tool whose own access counts; "" for none
-	Agent    string // who acts, for the layers of single agents, and so on
+	Agent    string // the name of the agent, for the layers of single agents, and so on
 	Profile  string
 	Provider string
 	Group    string
@@ -35,14 +35,14 @@ type Request struct {
 
 	Command  string // what is run, as it's named; "" for none
 	NoDetect bool   // the built-in default policy is the same for every workspace, command and PATH
-	Beside   bool   // what is detected is granted beside what Policies declare, and gives way to it
+	Beside   bool   // detected presets are added to Policies, which override them
 
 	Dir      string // the current folder, absolute
 	Home     string // the invoking user's home, absolute
 	Path     string // the session's PATH
 	TmpDir   string // the session's private TMPDIR; "" when there is none
 	Terminal string // the session's own terminal device; "" when there is none
-	HideTTY  bool   // /dev/tty isn't the session's: it leads to a terminal where somebody types for others
+	HideTTY  bool   // /dev/tty isn't the session's: it leads to a terminal where a user types for other programs
 }
 
 // Document is every file that was read, as written.

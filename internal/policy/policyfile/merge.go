@@ -127,7 +127,7 @@ func (l *loader) pieces(f *File) []piece {
 	return append(out, l.toolPieces(f)...)
 }
 
-// separate refuses to merge what a session's file says for an authority with what the host says for it: merging could
+// separate rejects merging what a session's file says for an authority with what the host says for it: merging could
 // widen it.
 func (l *loader) separate(pieces *[policy.NumAuthorities][]piece) {
 	for who, list := range pieces {
@@ -261,7 +261,7 @@ func (m *merged) add(l *loader, a *Access) {
 }
 
 func (m *merged) addRules(l *loader, a *Access) {
-	if strings.HasPrefix(a.Place.File, presetPrefix) && len(a.Env.Items) > 0 { // beside what every program needs
+	if strings.HasPrefix(a.Place.File, presetPrefix) && len(a.Env.Items) > 0 { // in addition to what every program needs
 		m.Env = join(m.Env, convert(List[Env]{Dedup, builtinPolicy("default").Access.Env.Items, true}, func(r Env) policy.EnvRule { return r.rule() }),
 			func(a, b policy.EnvRule) bool { return a.Name == b.Name && a.Read == b.Read })
 	}
@@ -291,7 +291,7 @@ func (m *merged) addSyscalls(s *Syscalls) {
 	m.Syscalls.Deny = join(m.Syscalls.Deny, convert(s.Deny, Text.string), same)
 }
 
-// addCommands merges by program: tables of one program key by key, others beside each other.
+// addCommands merges by program: tables of one program key by key, others independently.
 func (m *merged) addCommands(set *CommandSet) {
 	if set.Strategy == Replace {
 		m.Commands = nil

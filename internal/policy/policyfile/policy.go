@@ -14,7 +14,7 @@ type Policy struct {
 	Access      *Access           `key:"access" doc:"What is granted."`
 	Audit       string            `key:"audit" words:"denials exec" doc:"What is recorded of the session: denials, or exec, the programs that it executes too. It counts when any file of any authority says exec."`
 	Limits      Limits            `key:"limits" doc:"Limits of the session."`
-	Tools       map[string]*Tool  `key:"tools" doc:"What is said of single tools, by name or pattern: their access counts for exec --tool."`
+	Tools       map[string]*Tool  `key:"tools" doc:"Settings of single tools, by name or pattern: their access applies to exec --tool."`
 	Groups      map[string]*Group `key:"groups" doc:"Groups of tools, for group:NAME in patterns."`
 	Profiles    map[string]*Stage `key:"profiles" doc:"Stages of visibility to choose from; this version enforces their access and limits."`
 	Authorities Authorities       `key:"authorities" doc:"What other authorities than the session say."`

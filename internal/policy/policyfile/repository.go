@@ -52,7 +52,7 @@ func (l *loader) names(file, word, dir string) string {
 	return ""
 }
 
-// own says whether something is at a path, which leads nowhere else.
+// own reports whether something is at a path, which leads nowhere else.
 func (l *loader) own(path string) bool {
 	real, err := l.files.Real(path)
 	return err == nil && real == path

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Schema is the JSON Schema (draft 2020-12) of the format, for editors. It says what the decoder demands of each key by
-// itself; what keys demand of each other, and what needs other files, only loading tells.
+// Schema is the JSON Schema (draft 2020-12) of the format, for editors. It describes what the decoder demands of each key by
+// itself; what keys demand of each other, and what needs other files, only loading checks.
 func Schema() []byte {
 	g := schemas{defs: map[string]any{}}
 	root := g.table(reflect.TypeFor[Policy]())

@@ -22,7 +22,7 @@ func Starter(dir string, files Files) []byte {
 	return []byte(strings.Replace(b, `extends = []`, "extends = ["+strings.Join(extends, ", ")+"]", 1))
 }
 
-// StarterFor is Starter for a file that isn't beside the folder, and counts for all that is run in it: it names the folder as the workspace, and
+// StarterFor is Starter for a file outside the folder, which applies to all that is run in it: it names the folder as the workspace, and
 // limits nothing yet.
 func StarterFor(dir string, files Files) []byte {
 	b := string(Starter(dir, files))

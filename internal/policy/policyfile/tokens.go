@@ -77,7 +77,7 @@ func stringEnd(src []byte, quote byte) int {
 		case src[i] == quote && !multi:
 			return i + 1
 		case bytes.HasPrefix(src[i:], three):
-			// Up to two quotes may stand directly before the closing three.
+			// Up to two quotes may come directly before the closing three.
 			for i += 3; i < len(src) && src[i] == quote; i++ {
 			}
 			return i

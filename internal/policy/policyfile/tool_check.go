@@ -33,7 +33,7 @@ func (l *loader) checkTools() {
 	c.checkSources(files)
 }
 
-// hasTools tells whether a file says anything of tools.
+// hasTools reports whether a file has settings of tools.
 func (p *Policy) hasTools() bool {
 	return p.Tools != nil || p.Groups != nil || p.Profiles != nil || p.Authorities != Authorities{}
 }

@@ -12,7 +12,7 @@ func normalTool(name string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
 }
 
-// matchTool tells whether a pattern, a name with * for any run of characters, matches a tool. Both are normal.
+// matchTool reports whether a pattern, a name with * for any run of characters, matches a tool. Both are normal.
 func matchTool(pattern, name string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {
@@ -68,7 +68,7 @@ func (l *loader) toolPieces(f *File) []piece {
 	return out
 }
 
-// toolMatches tells whether a pattern of [tools] or [groups] stands for a tool.
+// toolMatches reports whether a pattern of [tools] or [groups] stands for a tool.
 func (l *loader) toolMatches(pattern, tool string, depth int) bool {
 	group, ok := strings.CutPrefix(pattern, groupPrefix)
 	if !ok {

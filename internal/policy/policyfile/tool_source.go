@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// sourced is a pattern of [tools] of which some file says who runs it, or what it's granted.
+// sourced is a pattern of [tools] for which some file sets a source or a grant.
 type sourced struct {
 	pattern string // normal
 	written string
@@ -49,7 +49,7 @@ func (c *toolCheck) checkSources(files []*Policy) {
 	}
 }
 
-// spread is a table's pattern and the tool's other names, with a group's members in its place.
+// spread is a table's pattern and the tool's aliases, with a group's members in its place.
 func (c *toolCheck) spread(s sourced, t *Tool) (out []sourced) {
 	names := []string{s.written}
 	for _, alias := range t.Aliases.Items {
@@ -64,7 +64,7 @@ func (c *toolCheck) spread(s sourced, t *Tool) (out []sourced) {
 	return out
 }
 
-// members are the normal patterns that a pattern stands for.
+// members are the normal patterns of a pattern.
 func (l *loader) members(pattern string, depth int) (out []string) {
 	group, ok := strings.CutPrefix(pattern, groupPrefix)
 	switch {

@@ -11,12 +11,12 @@ import (
 
 // Tool is one [tools.PATTERN] table.
 type Tool struct {
-	Source         string       `key:"source" words:"local mcp builtin" doc:"Who runs the tool. Grants for mcp and builtin are rejected, as nothing here enforces them; what all files say together counts."`
+	Source         string       `key:"source" words:"local mcp builtin" doc:"Which kind of program runs the tool. Grants for mcp and builtin are rejected, as nothing here enforces them; what all files say together counts."`
 	Description    string       `key:"description" doc:"For people."`
 	Risk           string       `key:"risk" enforced:"no" words:"low medium high critical" doc:"The tool's risk class, for the manifest."`
 	OwnerOnly      *bool        `key:"owner_only" enforced:"no" doc:"Visible to the owner only."`
-	Implies        List[Text]   `key:"implies" enforced:"no" doc:"Tools that whoever may use this one may use too."`
-	Aliases        List[Text]   `key:"aliases" enforced:"no" doc:"Other names of the tool."`
+	Implies        List[Text]   `key:"implies" enforced:"no" doc:"Tools that may be used wherever this one may be used."`
+	Aliases        List[Text]   `key:"aliases" enforced:"no" doc:"Aliases of the tool."`
 	Plugin         string       `key:"plugin" enforced:"no" doc:"The plugin that brings the tool."`
 	Models         *List[Text]  `key:"models" enforced:"no" doc:"The only models that see the tool."`
 	PathParameters List[Text]   `key:"path_parameters" enforced:"no" doc:"Arguments of this tool that are paths, beyond those of [gate]."`
@@ -100,7 +100,7 @@ type Gate struct {
 	ToolPatterns      List[Text] `key:"tool_patterns" enforced:"no" doc:"The tools whose arguments are judged: whole names or globs, in any case."`
 	Exclude           List[Text] `key:"exclude" enforced:"no" doc:"Tools that aren't judged."`
 	PathParameters    List[Text] `key:"path_parameters" enforced:"no" doc:"Names of arguments that are paths."`
-	Strict            bool       `key:"strict" enforced:"no" doc:"Refuse what can't be understood."`
+	Strict            bool       `key:"strict" enforced:"no" doc:"Reject what can't be understood."`
 	AllowParentAccess bool       `key:"allow_parent_access" enforced:"no" doc:"Let paths leave the workspace upwards."`
 }
 
@@ -108,7 +108,7 @@ type Gate struct {
 type Approvals struct {
 	Security    string                `key:"security" enforced:"no" words:"deny allowlist full" doc:"What runs without an approval (default allowlist)."`
 	Ask         string                `key:"ask" enforced:"no" words:"off on-miss always" doc:"When a human is asked (default on-miss)."`
-	AskFallback string                `key:"ask_fallback" enforced:"no" words:"deny allowlist full" doc:"What holds when nobody answers (default deny)."`
+	AskFallback string                `key:"ask_fallback" enforced:"no" words:"deny allowlist full" doc:"What applies without an answer (default deny)."`
 	Timeout     Duration              `key:"timeout" enforced:"no" doc:"How long a request waits." like:"\"2m\""`
 	Agents      map[string]*Approvals `key:"agents" doc:"The same for single agents."`
 }
@@ -116,7 +116,7 @@ type Approvals struct {
 // Hooks is [hooks]: what runs around a tool call, in order.
 type Hooks struct {
 	Before List[Hook] `key:"before_tool_call" enforced:"no" doc:"May change the arguments, block, or ask for an approval; blocks when it fails."`
-	After  List[Hook] `key:"after_tool_call" enforced:"no" doc:"Is told the result; nothing waits for it."`
+	After  List[Hook] `key:"after_tool_call" enforced:"no" doc:"Receives the result; nothing waits for it."`
 }
 
 // Hook is a program or an HTTP endpoint.

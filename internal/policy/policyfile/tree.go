@@ -11,7 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Limits of one file. They are far above what anybody writes and far below what could hurt.
+// Limits of one file. They are far above any real policy and far below what could do harm.
 const (
 	maxFile    = 1 << 20 // bytes
 	maxNesting = 24      // brackets within brackets
@@ -134,7 +134,7 @@ func parse(src []byte) (root *node, err *syntaxError) {
 	return b.root, nil
 }
 
-// plausible refuses what no parser should see.
+// plausible rejects what no parser should see.
 func plausible(src []byte) *syntaxError {
 	if len(src) > maxFile {
 		return &syntaxError{0, fmt.Sprintf("the file is larger than %d KiB", maxFile>>10), "is it really a policy?"}

@@ -11,7 +11,7 @@ var markers = []string{".git", "go.mod", "pyproject.toml", "package.json", "Carg
 
 // findWorkspace is the nearest folder at or above dir that holds a marker, or dir. What a command may write in it may also remove
 // its markers, so that the next start would look further up: never as far as a home, with all its secrets, or a folder
-// around it, unless dir is that folder itself, which Compile refuses (policy.Source.NeverHome).
+// around it, unless dir is that folder itself, which Compile rejects (policy.Source.NeverHome).
 func findWorkspace(dir string, homes []string, files Files) string {
 	for at := dir; at == dir || !slices.ContainsFunc(homes, func(home string) bool { return holds(at, home) }); at = filepath.Dir(at) {
 		for _, m := range markers {
@@ -26,7 +26,7 @@ func findWorkspace(dir string, homes []string, files Files) string {
 	return dir
 }
 
-// holds tells whether a path is dir or beneath it; the top folder holds everything.
+// holds reports whether a path is dir or beneath it; the top folder holds everything.
 func holds(dir, path string) bool {
 	return dir == "/" || strings.HasPrefix(filepath.Clean(path)+"/", dir+"/")
 }
