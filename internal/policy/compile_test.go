@@ -398,7 +398,7 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("%+v", e.Layers)
 	}
 	for target, want := range map[string]string{
-		"/w/a/.ssh/id": "credentials are kept here: it takes read and execute away", "/w/a/.ssh/id.pub": "an exception: it takes nothing away",
+		"/w/a/.ssh/id": "credentials are kept here: it denies read and execute", "/w/a/.ssh/id.pub": "an exception: it takes nothing away",
 		"/w/.ssh/deploy": "fs.2 has secret = true",
 	} {
 		l := explain.Explain(c, policytest.Machine(), explain.Question{Resource: policy.FS, Caps: policy.Read, Target: target}).Layers[0]

@@ -89,7 +89,7 @@ func TestUnreadTLS(t *testing.T) {
 		{[]policy.NetRule{deny, allow}, true, policy.Allowed, policy.Allowed, "it names fewer parts than net.2"},
 		{[]policy.NetRule{deny, allow, other}, true, policy.Allowed, policy.Allowed, "it names fewer parts than net.2"},
 		{[]policy.NetRule{deny, allow, {Host: "api.github.com", Scheme: "wss"}}, true, policy.Allowed, policy.RuleDenies, "it names fewer parts than net.2"},
-		{[]policy.NetRule{policytest.Host("api.github.com", true), {Host: "api.github.com", Scheme: "wss"}}, false, policy.RuleDenies, policy.RuleDenies, "net.2 is for wss, which can't be told from what is asked about, and comes first"},
+		{[]policy.NetRule{policytest.Host("api.github.com", true), {Host: "api.github.com", Scheme: "wss"}}, false, policy.RuleDenies, policy.RuleDenies, "net.2 is for wss, which looks the same as the target, and comes first"},
 		{[]policy.NetRule{{Host: "api.github.com", Scheme: "wss"}, allow}, false, policy.Allowed, policy.Allowed, "the host matches, but not the scheme"},
 	} {
 		c := policytest.Compile(t, policy.SourceLayer{Net: x.rules, TLSIntercept: x.intercept})

@@ -2,7 +2,7 @@ package explain
 
 import "github.com/toolguard/toolguard/internal/policy"
 
-// Question is what somebody wants to do to one target, as text: what the command line and the gate ask.
+// Question is an operation on one target, as text: the input of the command line and the gate.
 type Question struct {
 	Resource policy.Resource
 	Caps     policy.Caps // for FS: what is wanted
@@ -15,7 +15,7 @@ type Question struct {
 	Anyway   bool        // what is suggested may also grant secrets, protected files and sockets of root's, each by its exact name
 }
 
-// Explanation is every rule that had a say, layer by layer, and who won.
+// Explanation lists every rule that matches, layer by layer, and which one won.
 type Explanation struct {
 	Answer Answer
 	Layers []LayerExplanation
@@ -27,7 +27,7 @@ type LayerExplanation struct {
 	Authority  policy.Authority
 	Resource   policy.Resource
 	Stance     policy.Stance // for what no rule matches
-	Also       string        // the target's other name, where the rules are about that one
+	Also       string        // the target's alias, where the rules are for that
 	Allow      bool
 	Reason     policy.Reason
 	Candidates []Candidate // in rule order
@@ -81,7 +81,7 @@ type Answer struct {
 	Rule      *policy.Rule // nil when none decided
 	Authority policy.Authority
 	Target    string // as resolved
-	Also      string // the target's other name, where it's denied because of that
+	Also      string // the target's alias, where that denies it
 	Suggest   string // for a deny: the smallest rule that would allow it, as TOML; may be empty when none can
 	Advice    string // for a deny without such a rule: who can change it, or what there is to know before that; may be empty
 	Note      string // what the reason code can't say: why a target couldn't be understood; may be empty

@@ -143,7 +143,7 @@ func answer(c *policy.Compiled, v policy.Verdict, a asked) Answer {
 	}
 	if v.Layer >= 0 && int(v.Layer) < len(c.Layers) {
 		out.Authority = c.Layers[v.Layer].Authority
-		if out.Also = also(c, v, &a); out.Also != "" { // it's the other name that needs a rule
+		if out.Also = also(c, v, &a); out.Also != "" { // the alias needs a rule
 			a.target = out.Also
 		}
 		if !v.Allow {
@@ -156,7 +156,7 @@ func answer(c *policy.Compiled, v policy.Verdict, a asked) Answer {
 	return out
 }
 
-// also is the other name by which a target is denied; "" when it's denied by its own.
+// also returns the alias by which a target is denied; "" if its own path is denied.
 func also(c *policy.Compiled, v policy.Verdict, a *asked) string {
 	if v.Allow || a.Resource != policy.FS || v.Rule < 0 {
 		return ""

@@ -261,7 +261,7 @@ session true rule_allows
     fs.1 depth 1, literal: it matches less deep than fs.5
     fs.2 depth 2, literal: it matches less deep than fs.5
     fs.3 depth 3, pattern: at the same depth the literal fs.5 beats a pattern
-    fs.4 depth 3, literal: it's as specific and stands earlier than fs.5
+    fs.4 depth 3, literal: it's as specific and comes earlier than fs.5
   * fs.5 depth 3, literal: the most specific match; its capabilities apply in full
 `},
 		{Question{Resource: policy.Net, Target: "https://x.a.com/"}, `allow rule_allows net.2

@@ -100,7 +100,7 @@ func nearest(said map[string][2]policy.Caps, p string) string {
 	return ""
 }
 
-// takesFrom says whether what changed at p is what changed above, less what protect and secrets take away from the same rules: what
+// takesFrom reports whether what changed at p is what changed above, less what protect and secrets take away from the same rules: what
 // is said above is enough then.
 func (d *differ) takesFrom(above string, was [2]policy.Caps, p string, now [2]policy.Caps) bool {
 	taken := was[0]&^now[0] | was[1]&^now[1]
@@ -108,7 +108,7 @@ func (d *differ) takesFrom(above string, was [2]policy.Caps, p string, now [2]po
 		sameRules(d.a, above, p) && sameRules(d.b, above, p)
 }
 
-// sameRules says whether the same rule of each layer decides on two paths.
+// sameRules reports whether the same rule of each layer decides on two paths.
 func sameRules(c *policy.Compiled, p, q string) bool {
 	return !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.FS.Deciding(p) != l.FS.Deciding(q) })
 }
@@ -347,7 +347,7 @@ func (d *differ) limits() {
 	}
 }
 
-// audit tells what is recorded, by which nothing is allowed or denied.
+// audit returns what is recorded, by which nothing is allowed or denied.
 func (d *differ) audit() {
 	word := map[bool]string{true: "exec", false: "denials"}
 	if old, new := d.a.Audit.Exec, d.b.Audit.Exec; old != new {

@@ -12,7 +12,7 @@ import (
 )
 
 // Explain is Ask with every rule that matched, layer by layer. It reads the same tables with the same steps as the
-// decision, and who won is what the decision said.
+// decision, and the winner is the decision's rule.
 func Explain(c *policy.Compiled, sys fspath.FileSystem, q Question) Explanation {
 	v, a := ask(c, sys, q)
 	e := Explanation{Answer: answer(c, v, a)}
@@ -22,17 +22,17 @@ func Explain(c *policy.Compiled, sys fspath.FileSystem, q Question) Explanation 
 	a.Resource = q.Resource
 	if q.Resource != policy.Commands || a.program != "" {
 		e.Layers = explainLayers(c, a, a.Target)
-		e.Layers = append(e.Layers, explainOthers(c, sys, a)...)
+		e.Layers = append(e.Layers, explainAliases(c, sys, a)...)
 	}
 	if q.Resource == policy.Commands && a.program != "" { // fs must agree, too
 		x := asked{Question: Question{Resource: policy.FS, Caps: policy.Execute}, target: a.program}
 		e.Layers = append(e.Layers, explainLayers(c, x, a.program)...)
-		e.Layers = append(e.Layers, explainOthers(c, sys, x)...)
+		e.Layers = append(e.Layers, explainAliases(c, sys, x)...)
 	}
 	return e
 }
 
-// explainLayers asks every layer by itself. input is the target as somebody wrote it.
+// explainLayers decides by each layer separately. input is the target as written.
 func explainLayers(c *policy.Compiled, a asked, input string) []LayerExplanation {
 	var out []LayerExplanation
 	for _, l := range c.Layers {
@@ -68,8 +68,8 @@ func explainLayers(c *policy.Compiled, a asked, input string) []LayerExplanation
 	return out
 }
 
-// explainOthers is what rules say of a target because of its other names.
-func explainOthers(c *policy.Compiled, sys fspath.FileSystem, a asked) (out []LayerExplanation) {
+// explainAliases explains the rules that apply to a target because of its aliases.
+func explainAliases(c *policy.Compiled, sys fspath.FileSystem, a asked) (out []LayerExplanation) {
 	if a.Resource != policy.FS {
 		return nil
 	}
@@ -109,7 +109,7 @@ func explainOthers(c *policy.Compiled, sys fspath.FileSystem, a asked) (out []La
 	return out
 }
 
-// lost says why a candidate lost to the winner, given that both match.
+// lost returns why a candidate lost to the winner, given that both match.
 func lost(what string, winner *policy.Rule) string { return fmt.Sprintf("%s than %s", what, winner.ID) }
 
 func fsCandidates(l *policy.Layer, path string, want policy.Caps) []Candidate {
@@ -136,10 +136,10 @@ func fsCandidates(l *policy.Layer, path string, want policy.Caps) []Candidate {
 	return out
 }
 
-// kinds are the words for what takes away.
+// kinds describe the restrictions.
 var kinds = [policy.NumRestrictions]struct{ name, lift, why string }{
-	policy.RestrictProtect: {"protect", "unprotect", "it takes create, update and delete away"},
-	policy.RestrictSecrets: {"secrets", "secret", "credentials are kept here: it takes read and execute away"},
+	policy.RestrictProtect: {"protect", "unprotect", "it denies create, update and delete"},
+	policy.RestrictSecrets: {"secrets", "secret", "credentials are kept here: it denies read and execute"},
 }
 
 // candidates is every rule of the table that matches a path, in order.
@@ -168,7 +168,7 @@ func tableCandidates(t *policy.FSTable, path string, winner *policy.Rule) []Cand
 		case r.FS.Last != "" && winner.FS.Last == "":
 			c.Why = "at the same depth the literal " + winner.ID + " beats a pattern"
 		default:
-			c.Why = lost("it's as specific and stands earlier", winner)
+			c.Why = lost("it's as specific and comes earlier", winner)
 		}
 		out = append(out, c)
 	}
@@ -204,19 +204,19 @@ func netCandidates(l *policy.Layer, t *netname.Target) []Candidate {
 		c := Candidate{Rule: r, Won: r == winner, Grade: counted(r.Net.Parts(), "part") + ", " + hostForm(r.Net)}
 		switch {
 		case c.Won && !matched[r]:
-			c.Why = "it's for " + schemeText(r.Net) + ", which can't be told from what is asked about"
+			c.Why = "it's for " + schemeText(r.Net) + ", which looks the same as the target"
 		case c.Won:
 			c.Why = "the most specific match"
 		case !matched[r]:
 			c.Why = "the host matches, but not " + missing(r.Net, t)
 		case !matched[winner], policy.CompareNet(r, winner) > 0:
-			c.Why = winner.ID + " is for " + schemeText(winner.Net) + ", which can't be told from what is asked about, and comes first"
+			c.Why = winner.ID + " is for " + schemeText(winner.Net) + ", which looks the same as the target, and comes first"
 		case r.Net.Parts() < winner.Net.Parts():
 			c.Why = lost("it names fewer parts", winner)
 		case r.Net.HostRank() < winner.Net.HostRank():
 			c.Why = lost("its host is less specific", winner)
 		default:
-			c.Why = lost("it's as specific and stands earlier", winner)
+			c.Why = lost("it's as specific and comes earlier", winner)
 		}
 		out = append(out, c)
 	}
@@ -288,7 +288,7 @@ func envCandidates(l *policy.Layer, name string) []Candidate {
 		case literal != r.Env.Name && !strings.HasSuffix(winner.Env.Name, "*"):
 			c.Why = "the exact " + winner.ID + " beats a prefix"
 		default:
-			c.Why = lost("it's as long and stands earlier", winner)
+			c.Why = lost("it's as long and comes earlier", winner)
 		}
 		out = append(out, c)
 	}
@@ -305,7 +305,7 @@ func commandCandidates(l *policy.Layer, program string, argv []string) []Candida
 		}
 		c := Candidate{Rule: r, Won: r == winner, Grade: "program " + program, Why: cmp.Or(r.Command.NameMismatch(called), "the rule for this program")}
 		if !c.Won && r.Command.AcceptsName(called) {
-			c.Why = lost("it names the same program and stands earlier", winner)
+			c.Why = lost("it names the same program and comes earlier", winner)
 		}
 		out = append(out, c)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Lint finds what a policy may say but probably doesn't mean. Rules of built-in files aren't complained about. public says
-// whether anybody can register names beneath a domain; it's handed in because its list is large.
+// whether anyone can register names beneath a domain; it's a parameter because its list is large.
 func Lint(c *policy.Compiled, sys fspath.FileSystem, public func(domain string) bool) []Warning {
 	l := linter{c: c, sys: sys, public: public}
 	for _, layer := range c.Layers {
@@ -53,7 +53,7 @@ func (l *linter) warn(p policy.Place, code, hint, format string, args ...any) {
 	l.out = append(l.out, Warning{Place: p, Code: code, Msg: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// warnRule warns about a rule that somebody wrote.
+// warnRule warns about a rule of a policy file.
 func (l *linter) warnRule(r *policy.Rule, code, hint, format string, args ...any) {
 	if !r.Builtin() {
 		l.warn(r.Place, code, hint, r.ID+": "+format, args...)
@@ -77,7 +77,7 @@ func (l *linter) fs() {
 	}
 }
 
-// beats says whether a later rule decides wherever an earlier one could.
+// beats reports whether a later rule decides wherever an earlier one could.
 func beats(later, earlier *policy.Rule) bool {
 	a, b := later.FS, earlier.FS
 	if a.Last != b.Last || !slices.Equal(a.Names, b.Names) {
@@ -142,7 +142,7 @@ func (l *linter) net() {
 	rules := l.layer.Net.Rules()
 	for i, r := range rules {
 		if s := r.Net.Suffix; s != "" && r.Net.Allow && l.public(s) {
-			l.warnRule(r, "public-suffix", "name the hosts, or a domain of one owner", "*.%s covers names that anybody can register", s)
+			l.warnRule(r, "public-suffix", "name the hosts, or a domain of one owner", "*.%s covers names that anyone can register", s)
 		}
 		if r.Net.Scheme == "wss" && !l.layer.Net.ReadsTLS {
 			l.wss(r)
@@ -180,7 +180,7 @@ func (l *linter) deniedName(r *policy.Rule) {
 		`where default allows, %s stays reachable on other ports than %s, and by its addresses`, r.Net.Host, ports)
 }
 
-// wss warns of a rule about a scheme that can't be told from https.
+// wss warns of a rule for a scheme that can't be distinguished from https.
 func (l *linter) wss(r *policy.Rule) {
 	const hint = `set "tls_intercept = true" in [access], or write scheme = "https"`
 	t := netname.Target{Scheme: "https", Protocol: "tcp", Port: uint16(r.Net.Port), Host: r.Net.Name, Addr: r.Net.Prefix.Addr()}
@@ -191,20 +191,20 @@ func (l *linter) wss(r *policy.Rule) {
 		t.Host = "x." + r.Net.Suffix
 	}
 	if d := l.layer.Net.Find(&t); d != nil && d != r && d.Net.Scheme == "https" {
-		l.warnRule(r, "wss-is-https", hint, "without reading what is encrypted a WebSocket can't be told from other requests, so %s (%s), which names https, decides, and this rule nothing", d.ID, d.Place)
+		l.warnRule(r, "wss-is-https", hint, "without tls_intercept a WebSocket can't be distinguished from other requests, so %s (%s), which names https, decides, and this rule nothing", d.ID, d.Place)
 		return
 	}
-	l.warnRule(r, "wss-is-https", hint, "without reading what is encrypted a WebSocket can't be told from other requests, so this is about https as well")
+	l.warnRule(r, "wss-is-https", hint, "without tls_intercept a WebSocket can't be distinguished from other requests, so this is about https as well")
 }
 
-// outweighs says whether a rule grants something to a whole range that another one denies by saying less.
+// outweighs reports whether a rule grants something to a whole range that a less specific rule denies.
 func outweighs(n *policy.CompiledNet, denial *policy.CompiledNet) bool {
 	all := func(p netip.Prefix) bool { return n.Prefix.Bits() <= p.Bits() && n.Prefix.Contains(p.Addr()) }
 	return n.Allow && !n.Listen && n.Parts() > 0 && !policy.IsOpaque(n.Scheme) && (denial.Proto == "" || denial.Proto == n.Proto) &&
 		slices.ContainsFunc(denial.Prefixes(), all)
 }
 
-// sameNet says whether two rules match exactly the same targets.
+// sameNet reports whether two rules match exactly the same targets.
 func sameNet(a, b *policy.CompiledNet) bool {
 	return a.Name == b.Name && a.Suffix == b.Suffix && a.Prefix == b.Prefix && a.Scheme == b.Scheme && a.Port == b.Port && a.Proto == b.Proto &&
 		a.Listen == b.Listen && slices.Equal(a.Path, b.Path) && slices.Equal(slices.Sorted(slices.Values(a.Methods)), slices.Sorted(slices.Values(b.Methods))) &&
@@ -221,7 +221,7 @@ func (l *linter) env() {
 			}
 		}
 		if r.Env.Read && (r.Env.Name == "LD_PRELOAD" || r.Env.Name == "LD_LIBRARY_PATH" || r.Env.Name == "LD_*") {
-			l.warnRule(r, "loader-env", "", "%s lets whoever sets it put code into every program of the session", r.Env.Name)
+			l.warnRule(r, "loader-env", "", "%s lets the command put code into every program of the session", r.Env.Name)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func (l *linter) commands() {
 }
 
 // degraded warns about names that no rule has.
-// syscalls warns of what only Landlock's backend refuses, as it doesn't see what is done with a file's attributes.
+// syscalls warns of what only Landlock's backend denies, as it doesn't see what is done with a file's attributes.
 func (l *linter) syscalls() {
 	s := l.layer.Syscalls
 	for _, name := range s.Allow {

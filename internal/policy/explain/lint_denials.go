@@ -32,7 +32,7 @@ func (l *linter) takenAway(r *policy.Rule) {
 	}
 }
 
-// opens says whether a rule grants something beneath what another one takes away.
+// opens reports whether a rule grants something beneath the path of a rule that denies.
 func opensBeneath(t *policy.FSTable, r, denial *policy.Rule) bool {
 	switch {
 	case r.FS.Last == "" && denial.FS.Last == "":

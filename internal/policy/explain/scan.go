@@ -10,7 +10,7 @@ import (
 )
 
 // Scan finds files by whose hard links a rule can be gone round: those that may be less under one of their names than under
-// another. Some backends hold a rule that names such a file itself under all of them. linked tells of every file with several hard links beneath a folder; it's handed in because it takes a while.
+// another. Some backends enforce a rule that names such a file under all of them. linked yields every file with several hard links beneath a folder; it's a parameter because it's slow.
 func Scan(c *policy.Compiled, linked func(root string) ([]fspath.LinkedFile, error)) ([]Warning, error) {
 	names := map[fspath.FileID][]string{}
 	for _, root := range scanned(c) {

@@ -19,7 +19,7 @@ func lazy(text string) func() *regexp.Regexp {
 	})
 }
 
-// rootSockets are sockets by which others are told to do things as root.
+// rootSockets are the sockets of services that run commands as root for their clients.
 var rootSockets = []string{
 	"docker.sock", "podman.sock", "containerd.sock", "crio.sock", "buildkitd.sock", "libvirt-sock", "snapd.socket", "system_bus_socket",
 }
@@ -27,7 +27,7 @@ var rootSockets = []string{
 // tops are the folders at the top of file trees.
 var tops = lazy(`^/(bin|boot|dev|etc|home(/[^/]+)?|lib\w*|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var|Users(/[^/]+)?|Applications|Library|System|Volumes|private)$`)
 
-// wide says whether a rule for a path would open what nobody who asks for it means: everything around the workspace, a home, the system.
+// wide reports whether a rule for a path would grant more than a suggestion may: everything around the workspace, a home, the system.
 func wide(c *policy.Compiled, target string) bool {
 	return target != c.Workspace && (fspath.Within(c.Workspace, target) || tops().MatchString(target))
 }
@@ -36,7 +36,7 @@ func wide(c *policy.Compiled, target string) bool {
 // tempfile end a name with.
 var randomPart = lazy(`\d{6,}|\b[0-9a-f]{8,}\b|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|^tmp[a-z0-9_]{8}$|[._-][A-Za-z0-9]{6,12}$`)
 
-// date is a number that somebody wrote.
+// date is a number in a written date.
 var date = lazy(`^(19|20)\d{2}(0\d|1[0-2])([0-3]\d)?$`)
 
 // randomIn is where in a name its random part is; ok is false where there is none.

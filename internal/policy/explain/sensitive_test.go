@@ -33,7 +33,7 @@ func TestWhatIsNotSuggested(t *testing.T) {
 		{Question{Caps: policy.Update, Target: ".env.example"}, `path = ".env.example"`, ""},
 		{Question{Caps: policy.Read, Target: "/srv/etc/shadow"}, `path = "/srv/etc/shadow"`, ""},
 		{Question{Caps: policy.Create, Target: ".envrc"}, "", "for exactly this path with unprotect = true"},
-		{Question{Caps: policy.Update, Target: "/run/docker.sock"}, "", "has root on this machine do things: to grant it " + exactly},
+		{Question{Caps: policy.Update, Target: "/run/docker.sock"}, "", "can run commands as root on this machine: to grant it " + exactly},
 		{Question{Caps: policy.Read, Target: "/"}, "", wide},
 		{Question{Caps: policy.Read, Target: "/home/u"}, "", wide},
 		{Question{Caps: policy.Read, Target: "/home/u/notes"}, `path = "/home/u/notes"`, ""},

@@ -16,7 +16,7 @@ import (
 )
 
 // suggest is the smallest rule that would make the denying layer allow what was asked for, as TOML to paste at the end of the policy that
-// speaks for its authority. It's empty where no rule can, or where nobody should grant it without thinking: then advice says what there is to know.
+// speaks for its authority. It's empty where no rule can, or if a grant needs thought: then advice gives the reason.
 func suggest(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (rule, advice string) {
 	if l.Authority == policy.Builtin || !utf8.ValidString(a.target) {
 		return "", ""
@@ -89,7 +89,7 @@ func hostFile(c *policy.Compiled, v policy.Verdict, l *policy.Layer) string {
 	return ""
 }
 
-// adviceFS says why a file isn't to be granted without thinking, and what it takes; "" for all others.
+// adviceFS returns why a file needs thought before it's granted, and what it takes; "" for all others.
 func adviceFS(c *policy.Compiled, l *policy.Layer, a *asked) string {
 	switch {
 	case a.Caps&policy.Write != 0 && l.Protect.Deciding(a.target) != nil:
@@ -97,7 +97,7 @@ func adviceFS(c *policy.Compiled, l *policy.Layer, a *asked) string {
 	case slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Secret(a.target) }):
 		return "credentials are kept here: to grant it all the same, write a rule for exactly this path with secret = true"
 	case a.Caps&policy.Update != 0 && slices.Contains(rootSockets, path.Base(a.target)):
-		return "whoever may use this socket has root on this machine do things: to grant it all the same, write a rule for exactly this path"
+		return "a client of this socket can run commands as root on this machine: to grant it all the same, write a rule for exactly this path"
 	case wide(c, a.target):
 		return "a rule for it would open everything beneath it: grant what is needed of it"
 	}
@@ -163,7 +163,7 @@ func relative(c *policy.Compiled, p string) string {
 }
 
 // suggestNet takes the fewest keys that beat what decides, a later rule winning a tie, and that grant no other request than the one
-// that was refused, nor what lies beneath its path.
+// that was denied, nor what lies beneath its path.
 func suggestNet(v policy.Verdict, l *policy.Layer, a *asked) (r policy.NetRule, ok bool) {
 	switch v.Reason {
 	case policy.HostNotListed, policy.RuleDenies, policy.PrivateAddress:
@@ -206,10 +206,10 @@ func newNetRule(t *netname.Target, intercept bool) policy.NetRule {
 	return r
 }
 
-// maxListed bounds what of a program's table is suggested again, with each denial: whoever made the policy chose how long that is.
+// maxListed bounds what of a program's table is suggested again, with each denial: the policy's author chose how long that is.
 const maxListed = 16 << 10
 
-// long says whether a table is longer, without reading more of it.
+// long reports whether a table is longer, without reading more of it.
 func isLong(r *policy.CommandRule) bool {
 	n := 0
 	long := func(words []string) bool {

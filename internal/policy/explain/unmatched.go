@@ -23,7 +23,7 @@ func Unmatched(c *policy.Compiled, sys fspath.FileSystem) []Warning {
 	return out
 }
 
-// unmatched says why a rule matches nothing; "" where it can match something.
+// unmatched returns why a rule matches nothing; "" where it can match something.
 func unmatched(c *policy.Compiled, sys fspath.FileSystem, r *policy.Rule) (why, hint string) {
 	switch {
 	case r.Command != nil && r.Command.Program == "":
@@ -39,7 +39,7 @@ func unmatched(c *policy.Compiled, sys fspath.FileSystem, r *policy.Rule) (why, 
 	return "", ""
 }
 
-// unreachable says whether an fs rule is on a path at which nothing is, and at which the session can make nothing.
+// unreachable reports whether an fs rule is on a path at which nothing is, and at which the session can make nothing.
 func unreachable(c *policy.Compiled, r *policy.Rule) bool {
 	if r.FS == nil || r.FS.Last != "" || !r.FS.Missing || r.FS.Optional {
 		return false
@@ -61,7 +61,7 @@ func meantFor(c *policy.Compiled, v policy.Verdict, a *asked) string {
 	return ""
 }
 
-// likeProgram says whether a rule's name is that of what was to run but for its folder, its case or its version.
+// likeProgram reports whether a rule's name is that of what was to run but for its folder, its case or its version.
 func likeProgram(name string, a *asked) bool {
 	wanted := []string{a.target, a.program}
 	if len(a.Argv) > 0 {
@@ -77,7 +77,7 @@ func likeProgram(name string, a *asked) bool {
 	return false
 }
 
-// likePath says whether a target is at a rule's path or beneath it but for the case of letters.
+// likePath reports whether a target is at a rule's path or beneath it but for the case of letters.
 func likePath(rule, target string) bool {
 	return len(target) >= len(rule) && !fspath.Within(target, rule) && strings.EqualFold(target[:len(rule)], rule) && (len(target) == len(rule) || target[len(rule)] == '/')
 }

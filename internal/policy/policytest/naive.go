@@ -50,7 +50,7 @@ func NaiveDepth(r policy.FSRule, path string) int {
 	return -1
 }
 
-// NaiveMatches says whether a rule names exactly this entry.
+// NaiveMatches reports whether a rule names exactly this entry.
 func NaiveMatches(r policy.FSRule, entry []string) bool {
 	if r.Match == "" {
 		return strings.Join(NaiveWords(NaiveAbs(r.Path)), "/") == strings.Join(entry, "/")
