@@ -50,14 +50,14 @@ func (a *assembler) finish(serial uint64, c *caller) {
 	}
 }
 
-// makes says whether all that was refused is making a file. The kernel asks for that before it has looked the name up, unless it knows the
+// makes reports whether all that was refused is making a file. The kernel asks for that before it has looked the name up, unless it knows the
 // name already (lookup_open in fs/namei.c, Linux 5.6 and later): where an object has the name it's opened, and its answer to the question
 // doesn't count. It counts in the end where the call fails for that reason (EACCES), and nothing that has the name was refused in it.
 func makes(d *Denial) bool {
 	return len(d.Blockers) == 1 && strings.HasPrefix(d.Blockers[0], "fs.make_")
 }
 
-// opens says whether an object was refused that is there.
+// opens reports whether an object was refused that is there.
 func opens(d *Denial) bool {
 	return slices.ContainsFunc(d.Blockers, func(b string) bool {
 		return slices.Contains([]string{"fs.write_file", "fs.read_file", "fs.read_dir", "fs.truncate", "fs.execute"}, b)

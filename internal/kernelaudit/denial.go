@@ -16,23 +16,23 @@ const (
 	Seccomp  Source = "seccomp"
 )
 
-// Denial is one refusal. Fields that the kernel didn't tell are zero; Session is then NoSession.
+// Denial is one denial. Fields that the kernel didn't report are zero; Session is then NoSession.
 type Denial struct {
 	Time   time.Time
 	Serial uint64 // the kernel's; records of one system call share it
 	Source Source
 
 	PID, PPID int // in the initial pid namespace
-	UID       int // -1: not told
+	UID       int // -1: unknown
 	Session   uint32
 	Exe, Comm string
 
 	Call  Call
-	Errno syscall.Errno // as the system call returned it; 0: not told, as always with seccomp
+	Errno syscall.Errno // as the system call returned it; 0: unknown, as always with seccomp
 
 	// Landlock only.
 	Domain   uint64   // which domain refused
-	Nested   bool     // that domain was made by a guarded program for itself, not by the session's start
+	Nested   bool     // a confined program made that domain for itself, not the session's start
 	Moot     bool     // the call went on without what was refused
 	Blockers []string // what was refused: "fs.read_file", "net.connect_tcp", …
 	Path     string   // the object; for an operation on a name the directory. Abstract sockets begin with a NUL
@@ -45,7 +45,7 @@ type Denial struct {
 
 	// Seccomp only.
 	Signal int    // the signal that killed the process; 0: the call only failed
-	Action uint32 // SECCOMP_RET_…; which errno a call failed with isn't told
+	Action uint32 // SECCOMP_RET_…; the kernel doesn't report the errno of the call
 }
 
 // Call is a system call. Known is false when there was no record of it.

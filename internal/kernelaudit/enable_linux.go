@@ -17,7 +17,7 @@ import (
 const stateDir = "/run/toolguard/audit"
 
 // wantBacklog is how many records the kernel may queue while auditing is held. Its own default, 64, is less than what a
-// short burst of refusals needs, and Landlock's records don't wait for room: they are dropped.
+// short burst of denials needs, and Landlock's records don't wait for capacity: they are dropped.
 const wantBacklog = 16384
 
 // found is what auditing was like before the first user came, noted in a file so that the last one out, or the next one
@@ -35,8 +35,8 @@ type hold struct {
 	control           int
 }
 
-// holdAudit turns auditing on where it is off, and makes room for records. A nil hold means that nothing had to be done:
-// auditing is on already and somebody else runs it. Also returns what the kernel said; asking costs some 250 µs, as the
+// holdAudit turns auditing on where it is off, and raises the capacity for records. A nil hold means that nothing had to be done:
+// auditing is on already and another program runs it. Also returns what the kernel said; asking costs some 250 µs, as the
 // kernel starts a thread for each answer, so it's done once.
 func holdAudit(control int, path string) (*hold, status, error) {
 	h, err := openHold(control, path)
@@ -178,7 +178,7 @@ func (h *hold) leave(recent *status) error {
 	defer flock(h.users, unix.LOCK_UN)
 	err := flock(h.users, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil // somebody else still needs it
+		return nil // another user still needs it
 	}
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (h *hold) leave(recent *status) error {
 	return h.put(found{})
 }
 
-// restore undoes what is still as enter left it: what anybody else changed since is theirs.
+// restore undoes what is still as enter left it: it keeps what others changed since.
 func (h *hold) restore(old found, now status) error {
 	back := status{Enabled: old.enabled, BacklogLimit: old.backlogLimit}
 	if now.Enabled == 1 && old.enabled == 0 && now.PID == 0 {
@@ -260,7 +260,7 @@ func openState(path string) (int, error) {
 	return openFolder(parent, filepath.Base(path), 0o700)
 }
 
-// openFolder opens a folder that nobody but root can change.
+// openFolder opens a folder that only root can change.
 func openFolder(at int, name string, mode uint32) (int, error) {
 	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(at, name, flags, 0)
@@ -284,7 +284,7 @@ func openFolder(at int, name string, mode uint32) (int, error) {
 	return fd, nil
 }
 
-// lockTime bounds the wait for a lock. Users hold it for microseconds; a guarded root process that may read /run can hold
+// lockTime bounds the wait for a lock. Users hold it for microseconds; a confined root process that may read /run can hold
 // it for ever, which must cost the sight of denials, not the start of every session.
 const lockTime = time.Second
 

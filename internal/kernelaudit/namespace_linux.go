@@ -13,7 +13,7 @@ import (
 const first = "/proc/2/ns/net"
 
 // Permitted says beforehand what certainly keeps this process from hearing anything: the capability to read records is missing, or it's in
-// another network namespace than the kernel's own threads, of which process 2 is the first. It's nil where only Open or Prove can tell.
+// another network namespace than the kernel's own threads, of which process 2 is the first. It's nil where only Open or Prove can determine it.
 func Permitted() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

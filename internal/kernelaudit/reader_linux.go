@@ -16,7 +16,7 @@ import (
 )
 
 // ErrUnavailable is wrapped by what Open returns when refusals can't be read on this machine, by this process. The
-// message says what is missing.
+// message returns what is missing.
 var ErrUnavailable = errors.New("no refusals can be read from the kernel")
 
 var errQuiet = errors.New("nothing came")
@@ -68,7 +68,7 @@ type Reader struct {
 }
 
 // Open subscribes: from now on the kernel keeps its records for this reader. Processes must be forked after it to have complete
-// records. Whether any arrive, Prove tells, and so does the end of a Watch.
+// records. Prove, and the end of a Watch, return whether any arrive.
 func Open() (*Reader, error) { return open(stateDir) }
 
 func open(state string) (_ *Reader, err error) {
@@ -97,10 +97,10 @@ func (r *Reader) Listen() {
 	})
 }
 
-// Prove returns nil as soon as records are known to arrive: a reader in another network namespace than the first hears nothing.
+// Prove returns nil as soon as records are known to arrive: a reader in another network namespace than the first receives nothing.
 func (r *Reader) Prove() error { return r.mark(context.Background(), nil) }
 
-// Proven tells whether records have been seen to arrive.
+// Proven reports whether records have been seen to arrive.
 func (r *Reader) Proven() bool { return r.proven.Load() }
 
 // connect opens both sockets and turns auditing on.
@@ -116,7 +116,7 @@ func (r *Reader) connect(state string) (err error) {
 	return explain(err, "CAP_AUDIT_CONTROL")
 }
 
-// explain says what is missing.
+// explain returns what is missing.
 func explain(err error, capability string) error {
 	switch {
 	case err == nil:
@@ -328,7 +328,7 @@ func (r *Reader) mark(ctx context.Context, meanwhile func()) error {
 // passing is a mark that is waited for as long as anything comes at least every so often.
 func (r *Reader) passing(ctx context.Context, quiet time.Duration, meanwhile func()) error {
 	var nonce [16]byte
-	if _, err := unix.Getrandom(nonce[:], 0); err != nil { // crypto/rand is dear the first time
+	if _, err := unix.Getrandom(nonce[:], 0); err != nil { // crypto/rand is expensive the first time
 		return os.NewSyscallError("getrandom", err)
 	}
 	text := "toolguard-mark " + hex.EncodeToString(nonce[:])
@@ -341,7 +341,7 @@ func (r *Reader) passing(ctx context.Context, quiet time.Duration, meanwhile fun
 		delete(r.marks, text)
 		r.mu.Unlock()
 	}()
-	before, last := r.heard(), time.Now()
+	before, last := r.received(), time.Now()
 	for {
 		if err := r.order(typeTrustedApp, append([]byte(text), 0)); err != nil {
 			return fmt.Errorf("write an audit record: %w", err)
@@ -359,7 +359,7 @@ func (r *Reader) passing(ctx context.Context, quiet time.Duration, meanwhile fun
 			return os.ErrClosed
 		case <-time.After(proofTime / 4): // the mark itself may have been dropped
 		}
-		if n := r.heard(); n != before {
+		if n := r.received(); n != before {
 			before, last = n, time.Now()
 		} else if time.Since(last) > quiet {
 			return fmt.Errorf("%w for %v", errQuiet, quiet)
@@ -367,13 +367,13 @@ func (r *Reader) passing(ctx context.Context, quiet time.Duration, meanwhile fun
 	}
 }
 
-func (r *Reader) heard() uint64 {
+func (r *Reader) received() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.came
 }
 
-// passMark is called when a mark came back. Nobody else can know its text. Calls may be under way whose own record is yet to come: what
+// passMark is called when a mark came back. No other process can know its text. Calls may be under way whose own record is yet to come: what
 // was refused in them waits for it.
 func (r *Reader) passMark(text string) {
 	_, msg, ok := strings.Cut(text, " msg='")

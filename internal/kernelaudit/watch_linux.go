@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Session is how the refusals of one session are told from all others.
+// Session identifies the denials of one session.
 type Session struct {
 	// Audit is the audit session from FreshSession, called in the process that also restricts itself with Landlock
 	// before it starts the command. NoSession when there is none.
@@ -17,7 +17,7 @@ type Session struct {
 	// be had, and is right only while that process starts one session alone; otherwise 0.
 	PID int
 	// Name is what a process that makes one of the session's own Landlock domains is called (PR_SET_NAME) when it isn't the
-	// one that started the session. Nobody else may know it; "" when there is no such process.
+	// one that started the session. No other process may know it; "" when there is no such process.
 	Name string
 	// Owner is set where another process starts the session, for which this one reads. Then Audit and PID count for nothing.
 	Owner *Owner
@@ -48,7 +48,7 @@ type Watch struct {
 
 // tally is what is known of one of the session's Landlock domains.
 type tally struct {
-	own    bool // known not to be one that a guarded program made for itself, which has refusals that the kernel counts and doesn't tell
+	own    bool // known not to be one that a confined program made for itself, which has denials that the kernel counts and doesn't report
 	came   uint64
 	denied uint64 // what the kernel counted
 	ended  bool
@@ -103,13 +103,13 @@ func (w *Watch) runs(pid int) bool {
 	return runs
 }
 
-// own tells whether a domain is known to have been made to start the session.
+// own reports whether a domain is known to have been made to start the session.
 func (w *Watch) own(id uint64) bool {
 	maker, known := w.r.makers[id]
 	return known && w.made(maker)
 }
 
-// made tells whether a domain was made to start the session.
+// made reports whether a domain was made to start the session.
 func (w *Watch) made(d domain) bool {
 	starter := w.starter()
 	return w.session.Owner == nil && starter != 0 && d.pid == starter || w.named(d)
@@ -242,7 +242,7 @@ func (w *Watch) counted(ctx context.Context, wait time.Duration, why string) Tot
 	}
 }
 
-// lost says what went missing since the watch began; "" when nothing did. dropped and err are what the kernel says of itself.
+// lost returns what went missing since the watch began; "" when nothing did. dropped and err are what the kernel says of itself.
 func (w *Watch) lost(dropped uint32, err error) string {
 	if err != nil {
 		return fmt.Sprintf("the kernel's loss counter couldn't be read (%v)", err)
