@@ -47,7 +47,7 @@ func (p *Plan) Apply() error {
 	return p.ApplyTo(func(ruleset int, flags uint32) error { return ll.LandlockRestrictSelf(ruleset, flags) })
 }
 
-// ApplyTo is Apply with somebody else's way to make landlock_restrict_self(2).
+// ApplyTo is Apply with the caller's function for landlock_restrict_self(2).
 func (p *Plan) ApplyTo(restrict func(ruleset int, flags uint32) error) error {
 	// All are built before the first is in force, since it could keep the others' paths from being opened.
 	if err := p.Prepare(); err != nil {
@@ -62,7 +62,7 @@ func (p *Plan) ApplyTo(restrict func(ruleset int, flags uint32) error) error {
 }
 
 // InnerArgs are the arguments of the landlock_restrict_self(2) by which a child of a thread under Apply leaves the thread's
-// domain for one of its own within it. Nobody can trace or signal out of a domain (domain_scope_le and domain_is_scoped,
+// domain for one of its own within it. No process can trace or signal out of a domain (domain_scope_le and domain_is_scoped,
 // security/landlock/task.c), so the child and what it starts can't reach the thread, which shares all with toolguard; the thread
 // can still signal them. Nothing else changes. Below ABI 6 there is no scope for signals.
 func (p *Plan) InnerArgs() (ruleset int, flags uint32, err error) {
@@ -161,7 +161,7 @@ func (g *Grant) fail(err error) error {
 type opened struct{ files map[string]int }
 
 // open opens what is at a canonical path, without any right to it; dir says that it was a directory. A symlink anywhere
-// in the path is an error, and so is something else in a directory's place: somebody has changed the path since the
+// in the path is an error, and so is something else in a directory's place: the path has changed since the
 // policy was compiled.
 func (o *opened) open(path string, dir bool) (int, error) {
 	if fd, ok := o.files[path]; ok {

@@ -18,13 +18,13 @@
 // or deleting a single file, for which the kernel asks the folder; a path at which nothing is; a pattern that grants.
 //
 // One thing is granted beyond the policy: all of /proc to an ordinary user whose built-in rules grant the session's own entries
-// there, which Landlock can't tell from others' (see openProc). Its row says so, and it's a stated gap.
+// there, which Landlock can't distinguish from others' (see openProc). Its row says so, and it's a stated gap.
 //
 // [StatedGaps] lists what no ruleset can hold whatever the policy says.
 //
 // # Threats
 //
-// Rule paths are canonical when the policy is compiled. Between that and Apply somebody may have put a symlink into one of
+// Rule paths are canonical when the policy is compiled. Between that and Apply another process may have placed a symlink in one of
 // them; every path is therefore opened so that a symlink anywhere in it is an error (openat2, RESOLVE_NO_SYMLINKS), and
 // the grant goes to what was opened, not to a name. Domains belong to a thread and to what it starts: nothing else of
 // toolguard's process is restricted, and nothing of the session runs before. Under any domain the kernel also refuses

@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// restricts tells whether a layer denies what none of its rules for a resource grants. toolguard's own layer denies by
+// restricts reports whether a layer denies what none of its rules for a resource grants. toolguard's own layer denies by
 // rules alone, and is reported apart.
 func restricts(l *policy.Layer, res policy.Resource) bool {
 	return l.Authority != policy.Builtin && l.Stance[res] == policy.Deny
@@ -31,7 +31,7 @@ type tree struct {
 }
 
 func treeOf(l *policy.Layer, aliases []fspath.Alias, root bool) *tree {
-	rules := slices.DeleteFunc(slices.Clone(l.FS.Literals()), func(r *policy.Rule) bool { return r.FS.Symlink }) // it can't be told from its target
+	rules := slices.DeleteFunc(slices.Clone(l.FS.Literals()), func(r *policy.Rule) bool { return r.FS.Symlink }) // it can't be distinguished from its target
 	t := &tree{layer: l, aliases: aliases, at: make(map[string]*policy.Rule, len(rules)+1)}
 	for _, r := range rules {
 		t.at[r.FS.Path] = r
@@ -104,7 +104,7 @@ func (t *tree) named(out []*policy.Rule, p string) []*policy.Rule {
 	return out
 }
 
-// beneath tells whether p is dir or within it.
+// beneath reports whether p is dir or within it.
 func beneath(p, dir string) bool {
 	if dir == "/" || p == dir {
 		return true
@@ -120,7 +120,7 @@ func capsOf(r *policy.Rule) policy.Caps {
 	return r.FS.Caps
 }
 
-// own tells whether a path is among the session's own /proc entries: a word of the language, no path of the machine.
+// own reports whether a path is among the session's own /proc entries: a keyword of the language, no path of the machine.
 func own(p string) bool { return beneath(p, ownProc) }
 
 // openProc lets all of /proc be read where the built-in rules grant the session's own entries: Landlock has no word for "own",
@@ -148,7 +148,7 @@ func (t *tree) openProc() {
 	}
 }
 
-// withinProc tells whether a path is beneath /proc under any of its names.
+// withinProc reports whether a path is beneath /proc under any of its names.
 func (t *tree) withinProc(p string) bool {
 	return beneath(p, proc) || slices.ContainsFunc(t.aliases, func(a fspath.Alias) bool {
 		other, ok := a.Other(p)

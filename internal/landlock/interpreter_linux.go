@@ -57,7 +57,7 @@ func inspect(program string) (inspected, error) {
 
 // header is the interpreter of a script or the loader of an ELF file.
 func header(program string) (script, loader string, err error) {
-	f, err := os.OpenFile(program, os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be a fifo that nobody writes
+	f, err := os.OpenFile(program, os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be a fifo without a writer
 	if err != nil {
 		return "", "", err
 	}

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rootsAlone tells whether nobody but root can change p or create it: it, or the nearest folder above that exists, and
+// rootsAlone reports whether only root can change p or create it: it, or the nearest folder above that exists, and
 // every folder up to the root belong to root, and neither group nor others may write there. An access control list that lets
-// somebody else write shows up as a group's right to write (acl(5), the mask entry).
+// another user write shows up as a group's right to write (acl(5), the mask entry).
 func rootsAlone(p string) bool {
 	for {
 		var st unix.Stat_t
@@ -27,5 +27,5 @@ func rootsAlone(p string) bool {
 	}
 }
 
-// isRoot tells whether what this process starts has root's rights to files, or could take them.
+// isRoot reports whether what this process starts has root's rights to files, or could take them.
 func isRoot() bool { return os.Getuid() == 0 || os.Geteuid() == 0 }

@@ -85,7 +85,7 @@ func planFor(c *policy.Compiled, abi int, root bool) (*Plan, error) {
 	return p, nil
 }
 
-// LeavePorts takes out what the plan says of ports: somebody else decides about them.
+// LeavePorts removes the ports of the plan: another mechanism decides on them.
 func (p *Plan) LeavePorts() {
 	for i := range p.Rulesets {
 		p.Rulesets[i].Net, p.Rulesets[i].Ports = 0, nil
@@ -160,7 +160,7 @@ func (p *Plan) programs(l *policy.Layer) (Ruleset, error) {
 	return rs, nil
 }
 
-// portsOf is the ports that a layer's rules can match, as far as an ABI tells them apart.
+// portsOf is the ports that a layer's rules can match, as far as an ABI distinguishes them.
 func portsOf(rules []*policy.Rule, abi int) []Port {
 	var out []Port
 	add := func(n uint16, access uint64) {

@@ -43,7 +43,7 @@ func command(l *policy.Layer, c *policy.CompiledCommand) word {
 	return enforced("")
 }
 
-// listed tells whether a program may be executed with any arguments under the layer's own rules.
+// listed reports whether a program may be executed with any arguments under the layer's own rules.
 func listed(l *policy.Layer, program string) bool {
 	return slices.ContainsFunc(l.Commands.Rules(), func(r *policy.Rule) bool { return r.Command.Program == program })
 }

@@ -147,7 +147,7 @@ func (t *tree) pattern(r *policy.Rule) word {
 }
 
 // giving is a rule of the layer that gives some of the capabilities on p or something beneath it; nil when none does. Rules
-// that counts says no to are left out; of the others one that somebody wrote is named rather than a built-in one.
+// that counts says no to are left out; of the others one of a policy file is named rather than a built-in one.
 func (t *tree) giving(p string, caps policy.Caps, counts func(*policy.Rule) bool) (found *policy.Rule) {
 	consider := func(r *policy.Rule) {
 		if r.FS.Caps&caps != 0 && (found == nil || found.Builtin() && !r.Builtin()) && counts(r) {
@@ -162,8 +162,8 @@ func (t *tree) giving(p string, caps policy.Caps, counts func(*policy.Rule) bool
 
 func anyRule(*policy.Rule) bool { return true }
 
-// withheld says whether no session has any of the capabilities on p or anything beneath it: some authority's rules don't give them. If
-// not, by is a rule that does, nil when nobody restricts fs.
+// withheld reports whether no session has any of the capabilities on p or anything beneath it: some authority's rules don't give them. If
+// not, by is a rule that does, nil if no layer restricts fs.
 func (k *cover) withheld(p string, caps policy.Caps, counts func(*policy.Rule) bool) (ok bool, by *policy.Rule) {
 	for _, t := range k.trees {
 		if by = t.giving(p, caps, counts); by == nil {
