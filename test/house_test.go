@@ -77,6 +77,7 @@ var mayImport = []room{
 	{"internal/cgroup/managed", []string{"internal/cgroup", "internal/event", "internal/policy", "github.com/containerd/cgroups/v3/cgroup2"}},
 	{"internal/cgroup", []string{"internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/api", []string{"internal/cgroup", "internal/event", "internal/kernelaudit", "internal/policy"}},
+	{"internal/daemon/peer", []string{"internal/proc", "golang.org/x/sys/unix"}},
 	{"internal/daemon", []string{"internal/*", "golang.org/x/sys/unix", "github.com/pelletier/go-toml/v2"}},
 	{"internal/session/launch", []string{"internal/landlock", "internal/policy", "internal/proc", "internal/seccomp", "golang.org/x/sys/unix"}},
 	{"internal/session/backend", []string{

@@ -21,6 +21,7 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -218,69 +219,6 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// The peer is who made the connection, as the kernel says.
-func TestPeer(t *testing.T) {
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unix"})
-	must(t, err)
-	defer l.Close()
-	client, err := net.Dial("unix", l.Addr().String())
-	must(t, err)
-	defer client.Close()
-	c, err := l.AcceptUnix()
-	must(t, err)
-	defer c.Close()
-	p, err := peerOf(c, func(int, int) (uint64, error) { return 7, nil })
-	if err != nil || p.from != 7 || p.uid != os.Getuid() || p.pid() != os.Getpid() || p.process.Alive() != nil {
-		t.Fatalf("%+v, %v", p, err)
-	}
-	if err := p.owned(); err != nil {
-		t.Error(err)
-	}
-	p.uid++
-	if err := p.owned(); err == nil {
-		t.Error("it's taken for another user's")
-	}
-	p.process.Close()
-}
-
-// A user's subordinate numbers have no share of their own.
-func TestSubordinate(t *testing.T) {
-	dir, me := t.TempDir(), os.Getuid()
-	serve := func(subuid string) *api.Client {
-		socket := filepath.Join(dir, filepath.Base(subuid)+".socket")
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-		must(t, err)
-		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }), ConnContext: withPeer}
-		t.Cleanup(func() { _ = srv.Close() })
-		caller := func(int, int) (uint64, error) { return 0, nil }
-		go func() {
-			_ = srv.Serve(&listener{UnixListener: l, most: func() int { return 9 }, caller: caller, subuid: subuid, open: map[asker]int{}})
-		}()
-		return &api.Client{Socket: socket}
-	}
-	for i, x := range []struct {
-		text    string
-		refused bool
-	}{
-		{fmt.Sprintf("ann:%d:1\n", me), true},
-		{fmt.Sprintf("# ours\nbob:%d:65536\nann:%d:2\n", me+1, me-1), true},
-		{fmt.Sprintf("bob:%d:65536\nann:%d:1\nx:y:z\nx:%d\n", me+1, me-1, me), false},
-		{fmt.Sprintf("root:%d:1\n0:%d:1\n", me, me), false},
-	} {
-		file := fmt.Sprintf("%s/%d", dir, i)
-		must(t, os.WriteFile(file, []byte(x.text), 0o600))
-		err := serve(file).Do("GET", api.Status, nil, &struct{}{})
-		if x.refused {
-			refusedWith(t, err, 503, fmt.Sprintf("user %d is a subordinate one of ann's", me))
-		} else if err != nil {
-			t.Errorf("%q: %v", x.text, err)
-		}
-	}
-	if err := serve(dir+"/none").Do("GET", api.Status, nil, &struct{}{}); err != nil {
-		t.Errorf("without such a file: %v", err)
-	}
-}
-
 // systemd is told, and hands a socket over.
 func TestSystemd(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "notify")
@@ -321,7 +259,7 @@ func TestNothingUnkept(t *testing.T) {
 	d.cfg.Audit, d.hub.audit = kept, kept
 	d.hub.publish(1, &event.Event{Kind: event.Denial, Session: "one"})
 	_ = kept.Sync()
-	_, err := d.begin(&peer{}, api.Start{Policy: &policy.Compiled{}, Argv: []string{"true"}}, 0)
+	_, err := d.begin(&peer.Peer{}, api.Start{Policy: &policy.Compiled{}, Argv: []string{"true"}}, 0)
 	if r, _ := err.(*failure); r == nil || r.status != 503 || !strings.Contains(r.Error(), "none begins: ") || !strings.Contains(r.Error(), "not a directory") {
 		t.Error(err)
 	}

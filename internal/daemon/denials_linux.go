@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/proc"
@@ -112,37 +113,37 @@ func (d *Daemon) getDenials(r *request) (any, error) {
 		return nil, refuse(503, "%s", d.denials.why)
 	}
 	p := r.peer
-	reader, err := d.denials.subscribe(p.pid())
+	reader, err := d.denials.subscribe(p.PID())
 	if err != nil {
 		return nil, refuse(503, "%v", err)
 	}
 	c, _, err := http.NewResponseController(r.w).Hijack()
 	if err == nil {
-		err = p.process.Alive() // as long as it is, nobody else has its number
+		err = p.Process.Alive() // as long as it is, nobody else has its number
 	}
 	if err != nil {
-		d.denials.unsubscribe(p.pid())
+		d.denials.unsubscribe(p.PID())
 		return nil, err
 	}
 	d.telling.Go(func() {
-		defer d.denials.unsubscribe(p.pid())
+		defer d.denials.unsubscribe(p.PID())
 		if err := d.reportDenials(c, reader, p); err != nil {
-			d.log("what is denied to process %d of user %d isn't reported: %v", p.pid(), p.uid, err)
+			d.log("what is denied to process %d of user %d isn't reported: %v", p.PID(), p.UID, err)
 		}
 	})
 	return nil, nil
 }
 
 // reportDenials writes a client's denials until it has gone away or, once it says that the command has ended, all of them.
-func (d *Daemon) reportDenials(c net.Conn, reader *kernelaudit.Reader, p *peer) error {
+func (d *Daemon) reportDenials(c net.Conn, reader *kernelaudit.Reader, p *peer.Peer) error {
 	defer c.Close()
-	begin := api.Begin{Name: fmt.Sprintf("%015x", newNumber()>>4), PID: p.pid()}
+	begin := api.Begin{Name: fmt.Sprintf("%015x", newNumber()>>4), PID: p.PID()}
 	out := newOutbox(c)
 	w, err := reader.Watch(kernelaudit.Session{
 		Name:  begin.Name,
-		Owner: &kernelaudit.Owner{UID: p.uid, PID: p.pid(), Runs: runsUnder(p.pid())},
+		Owner: &kernelaudit.Owner{UID: p.UID, PID: p.PID(), Runs: runsUnder(p.PID())},
 	}, func(k kernelaudit.Denial) {
-		if k.PID != p.pid() { // toolguard itself asks for everybody on the machine, to end the session
+		if k.PID != p.PID() { // toolguard itself asks for everybody on the machine, to end the session
 			out.deny(&k)
 		}
 	})

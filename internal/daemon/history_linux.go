@@ -42,7 +42,7 @@ func (d *Daemon) history(r *request, w *wanted, format event.Format, goOn bool) 
 	if d.cfg.Audit == nil {
 		return refuse(503, "nobody keeps the events")
 	}
-	done, err := d.turn(r.Context(), r.peer.asker()) // reading takes time
+	done, err := d.turn(r.Context(), r.peer.QuotaKey()) // reading takes time
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (d *Daemon) history(r *request, w *wanted, format event.Format, goOn bool) 
 
 // prune removes old events.
 func (d *Daemon) prune(r *request) (any, error) {
-	if r.peer.uid != 0 {
+	if r.peer.UID != 0 {
 		return nil, refuse(403, "the audit is root's")
 	}
 	var body api.Keep

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -172,7 +173,7 @@ func TestPrune(t *testing.T) {
 	if r, err := audit.Verify(folder, "", func(int64, int64) {}); err != nil || len(r.Problems) > 0 || r.Removed < 100 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := d.prune(&request{peer: &peer{uid: 7}}); err == nil {
+	if _, err := d.prune(&request{peer: &peer.Peer{UID: 7}}); err == nil {
 		t.Error("somebody else than root may")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
@@ -117,7 +118,7 @@ func (d *Daemon) host(o origin, st *api.Start, c *policy.Compiled, tmp string) (
 	if u, err := user.LookupId(fmt.Sprint(o.uid)); err == nil {
 		home = u.HomeDir
 	}
-	terminal, hidden := terminalOf(o.pid)
+	terminal, hidden := peer.TerminalOf(o.pid)
 	machine := hostfs.Machine{}
 	src, _, err := policyfile.Load(policyfile.Request{
 		HostDir: d.cfg.Policies, Tool: st.Tool, Agent: st.Agent,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
@@ -18,24 +19,24 @@ import (
 func TestLimits(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 2, Lines: 100, Policies: 1000, Bodies: 1}},
-		sessions: map[uint64]*session{}, reserved: map[asker]taken{},
+		sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]taken{},
 	}
 	there := &session{uid: 7}
 	there.lines.Store(60)
 	there.size.Store(600)
 	d.sessions[1] = there
-	user := asker{7, false}
+	user := peer.QuotaKey{UID: 7}
 	for _, x := range []struct {
-		who         asker
+		who         peer.QuotaKey
 		lines, size int
 		ok          bool
 	}{
 		{user, 40, 400, true},
 		{user, 41, 400, false},
 		{user, 40, 401, false},
-		{asker{8, false}, 100, 1000, true},
-		{asker{8, false}, 101, 0, false},
-		{asker{7, true}, 100, 1000, true},
+		{peer.QuotaKey{UID: 8}, 100, 1000, true},
+		{peer.QuotaKey{UID: 8}, 101, 0, false},
+		{peer.QuotaKey{UID: 7, Confined: true}, 100, 1000, true},
 	} {
 		done, err := d.reserve(x.who, taken{sessions: 1, lines: x.lines, size: x.size})
 		if (err == nil) != x.ok {
@@ -64,9 +65,9 @@ func TestLimits(t *testing.T) {
 func TestReservations(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 9, Lines: 100, Policies: 1000}},
-		sessions: map[uint64]*session{}, reserved: map[asker]taken{},
+		sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]taken{},
 	}
-	user := asker{7, false}
+	user := peer.QuotaKey{UID: 7}
 	for _, x := range []struct{ first, second taken }{
 		{taken{sessions: 1, lines: 60}, taken{sessions: 1, lines: 41}},
 		{taken{sessions: 1, size: 600}, taken{sessions: 1, size: 401}},
@@ -99,8 +100,8 @@ func TestReservations(t *testing.T) {
 // What is over and keeps its place still counts. Who would be refused for that alone waits for a moment.
 func TestLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &Daemon{cfg: Config{Limits: Limits{Sessions: 1}}, sessions: map[uint64]*session{}, reserved: map[asker]taken{}, leaving: map[asker]taken{}}
-		user, one := asker{7, false}, taken{sessions: 1}
+		d := &Daemon{cfg: Config{Limits: Limits{Sessions: 1}}, sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]taken{}, leaving: map[peer.QuotaKey]taken{}}
+		user, one := peer.QuotaKey{UID: 7}, taken{sessions: 1}
 		began := time.Now()
 		gone := d.hold(d.leaving, user, one)
 		if _, err := d.reserve(user, one); err == nil || time.Since(began) < time.Second {
@@ -128,15 +129,15 @@ func TestLeaving(t *testing.T) {
 func TestNetworks(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 9, Networks: 2, Lines: 100, Policies: 1000, Bodies: 1}},
-		sessions: map[uint64]*session{1: {uid: 7, network: &networkRecord{}}, 2: {uid: 7}}, reserved: map[asker]taken{},
+		sessions: map[uint64]*session{1: {uid: 7, network: &networkRecord{}}, 2: {uid: 7}}, reserved: map[peer.QuotaKey]taken{},
 	}
-	user := asker{7, false}
+	user := peer.QuotaKey{UID: 7}
 	done, err := d.reserve(user, taken{1, 1, 1, 1})
 	must(t, err)
 	if _, err := d.reserve(user, taken{1, 1, 1, 1}); err == nil {
 		t.Error("a third network")
 	}
-	for _, who := range []asker{user, {8, false}, {7, true}} {
+	for _, who := range []peer.QuotaKey{user, {UID: 8}, {UID: 7, Confined: true}} {
 		more := taken{1, 1, 1, 1}
 		if who == user {
 			more.networks = 0
@@ -153,22 +154,22 @@ func TestNetworks(t *testing.T) {
 
 // Bodies of one user's requests are read one after the other, another one's beside them.
 func TestTurns(t *testing.T) {
-	d := &Daemon{cfg: Config{Limits: Limits{Bodies: 1}}, turns: map[asker]chan struct{}{}}
-	done, err := d.turn(t.Context(), asker{7, false})
+	d := &Daemon{cfg: Config{Limits: Limits{Bodies: 1}}, turns: map[peer.QuotaKey]chan struct{}{}}
+	done, err := d.turn(t.Context(), peer.QuotaKey{UID: 7})
 	must(t, err)
 	late, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := d.turn(late, asker{7, false}); err == nil {
+	if _, err := d.turn(late, peer.QuotaKey{UID: 7}); err == nil {
 		t.Error("two at a time")
 	}
-	if _, err := d.turn(t.Context(), asker{8, false}); err != nil {
+	if _, err := d.turn(t.Context(), peer.QuotaKey{UID: 8}); err != nil {
 		t.Error(err)
 	}
-	if _, err := d.turn(t.Context(), asker{7, true}); err != nil {
+	if _, err := d.turn(t.Context(), peer.QuotaKey{UID: 7, Confined: true}); err != nil {
 		t.Errorf("the guarded keep their user waiting: %v", err)
 	}
 	done()
-	if _, err := d.turn(t.Context(), asker{7, false}); err != nil {
+	if _, err := d.turn(t.Context(), peer.QuotaKey{UID: 7}); err != nil {
 		t.Error(err)
 	}
 }
@@ -176,11 +177,11 @@ func TestTurns(t *testing.T) {
 // Who has to wait for too long is told to try again.
 func TestLongTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &Daemon{cfg: Config{Limits: Limits{Bodies: 1}}, turns: map[asker]chan struct{}{}}
-		if _, err := d.turn(t.Context(), asker{7, false}); err != nil {
+		d := &Daemon{cfg: Config{Limits: Limits{Bodies: 1}}, turns: map[peer.QuotaKey]chan struct{}{}}
+		if _, err := d.turn(t.Context(), peer.QuotaKey{UID: 7}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.turn(t.Context(), asker{7, false}); err == nil || err.(*failure).status != 429 || !strings.Contains(err.Error(), "1 requests of user 7's") {
+		if _, err := d.turn(t.Context(), peer.QuotaKey{UID: 7}); err == nil || err.(*failure).status != 429 || !strings.Contains(err.Error(), "1 requests of user 7's") {
 			t.Error(err)
 		}
 	})
@@ -201,7 +202,7 @@ func TestSilentBody(t *testing.T) {
 				})
 			}),
 			ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-				return context.WithValue(ctx, peerKey{}, &peer{})
+				return peer.NewContext(ctx, &peer.Peer{})
 			},
 		}
 		defer srv.Close()

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/metrics"
 	"github.com/toolguard/toolguard/internal/proc"
@@ -91,7 +92,7 @@ func TestMetrics(t *testing.T) {
 	for path, want := range map[string]int{api.Metrics: 403, api.Health: 200} {
 		r := httptest.NewRequest("GET", path, nil)
 		w := httptest.NewRecorder()
-		d.Handler().ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, &peer{uid: 7, process: proc.Ended(1)})))
+		d.Handler().ServeHTTP(w, r.WithContext(peer.NewContext(r.Context(), &peer.Peer{UID: 7, Process: proc.Ended(1)})))
 		if w.Code != want {
 			t.Errorf("a user's request for %s is answered with %d", path, w.Code)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/daemon/peer"
 )
 
 // answering bounds how long an answer, or a piece of one that goes on, may take to be read.
@@ -25,7 +26,7 @@ const answering = 10 * time.Second
 type request struct {
 	*http.Request
 	w    http.ResponseWriter
-	peer *peer
+	peer *peer.Peer
 
 	sending sync.Mutex  // held while a piece of the answer is being sent
 	left    atomic.Bool // no more of them may be
@@ -60,7 +61,7 @@ func (d *Daemon) Handler() http.Handler {
 	plain("GET "+api.Denials, owners, d.getDenials)
 	plain("GET "+api.Health, owners, func(r *request) (any, error) { d.health(r.w, true); return nil, nil })
 	plain("GET "+api.Metrics, owners, func(r *request) (any, error) {
-		if r.peer.uid != 0 {
+		if r.peer.UID != 0 {
 			return nil, refuse(403, "what toolguardd counts of all users together is root's")
 		}
 		d.measured(r.w)
@@ -84,7 +85,7 @@ func (d *Daemon) Handler() http.Handler {
 
 // answer makes sure that whoever asks may, and answers.
 func (d *Daemon) answer(w http.ResponseWriter, r *http.Request, may who, do func(*request) (any, error)) {
-	req := &request{Request: r, w: w, peer: r.Context().Value(peerKey{}).(*peer)}
+	req := &request{Request: r, w: w, peer: peer.FromContext(r.Context())}
 	defer req.leave()
 	most := int64(api.MaxBody)
 	if may == starter { // what these say is short
@@ -92,7 +93,7 @@ func (d *Daemon) answer(w http.ResponseWriter, r *http.Request, may who, do func
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, most)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute))
-	if may == owners && (req.peer.from != 0 || d.denials.confines(req.peer.pid())) {
+	if may == owners && (req.peer.Session != 0 || d.denials.confines(req.peer.PID())) {
 		fail(w, refuse(403, "a guarded process may begin a session within its own, and nothing else"))
 		return
 	}
@@ -107,14 +108,24 @@ func (d *Daemon) answer(w http.ResponseWriter, r *http.Request, may who, do func
 }
 
 func fail(w http.ResponseWriter, err error) {
-	status := http.StatusInternalServerError
-	var f *failure
-	if errors.As(err, &f) {
-		status = f.status
-	}
+	status := statusOf(err)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(api.Failure{Error: err.Error()})
+}
+
+// statusOf is the status of an error's answer.
+func statusOf(err error) int {
+	var f *failure
+	switch {
+	case errors.As(err, &f):
+		return f.status
+	case errors.Is(err, peer.ErrNoThread):
+		return http.StatusConflict
+	case errors.Is(err, peer.ErrPrivileges):
+		return http.StatusForbidden
+	}
+	return http.StatusInternalServerError
 }
 
 // read reads what the request says, and returns its size.
@@ -180,20 +191,20 @@ func (d *Daemon) sessionFor(r *request, may who) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !mayAsk(r.peer.uid, s.uid) {
+	if !mayAsk(r.peer.UID, s.uid) {
 		return nil, refuse(404, "there is no session %s", id)
 	}
-	if may == starter && (r.peer.pid() != s.client.PID || r.peer.process.Start != s.client.Start || r.peer.from != s.from) {
+	if may == starter && (r.peer.PID() != s.client.PID || r.peer.Process.Start != s.client.Start || r.peer.Session != s.from) {
 		return nil, refuse(403, "this is for the process alone that started session %s", id)
 	}
 	return s, nil
 }
 
 func (d *Daemon) status(r *request) (any, error) {
-	a := api.Daemon{Version: d.cfg.Version, Protocol: api.Protocol, PID: d.pid, Started: d.began, Why: d.why, Cgroups: d.facts(r.peer.from), Network: d.whyNoNetwork(r.peer.from), Denials: d.denials.why}
-	if r.peer.from == 0 {
-		a.Sessions = len(d.all(r.peer.uid))
-	} else if _, err := d.session(r.peer.from); err != nil {
+	a := api.Daemon{Version: d.cfg.Version, Protocol: api.Protocol, PID: d.pid, Started: d.began, Why: d.why, Cgroups: d.facts(r.peer.Session), Network: d.whyNoNetwork(r.peer.Session), Denials: d.denials.why}
+	if r.peer.Session == 0 {
+		a.Sessions = len(d.all(r.peer.UID))
+	} else if _, err := d.session(r.peer.Session); err != nil {
 		a.Why = notOurs
 	}
 	return a, nil
@@ -211,7 +222,7 @@ func (d *Daemon) facts(from uint64) cgroup.Support {
 func (d *Daemon) list(r *request) (any, error) {
 	r.w.Header().Set("Content-Type", "application/json")
 	_, err := io.WriteString(r.w, "[")
-	for i, s := range d.all(r.peer.uid) {
+	for i, s := range d.all(r.peer.UID) {
 		if err == nil && i > 0 {
 			_, err = io.WriteString(r.w, ",")
 		}
@@ -228,7 +239,7 @@ func (d *Daemon) post(r *request) (any, error) {
 	if d.why != "" {
 		return nil, refuse(503, "%s", d.why)
 	}
-	done, err := d.turn(r.Context(), r.peer.asker())
+	done, err := d.turn(r.Context(), r.peer.QuotaKey())
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +266,7 @@ func kill(_ *request, s *session) (any, error) {
 }
 
 func (d *Daemon) putPolicy(r *request, s *session) (any, error) {
-	done, err := d.turn(r.Context(), r.peer.asker())
+	done, err := d.turn(r.Context(), r.peer.QuotaKey())
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +320,7 @@ func putThread(r *request, s *session) (any, error) {
 	if _, err := r.read(&body); err != nil {
 		return nil, err
 	}
-	thread, err := threadOf(s.client.PID, body.Thread)
+	thread, err := peer.ThreadOf(s.client.PID, body.Thread)
 	if err != nil {
 		return nil, err
 	}

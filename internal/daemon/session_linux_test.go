@@ -303,7 +303,7 @@ func TestUnwaited(t *testing.T) {
 	held := func() taken {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return d.leaving[s.asker()]
+		return d.leaving[s.quotaKey()]
 	}
 	s.dropped()
 	went := make(chan struct{})

@@ -15,17 +15,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
 // Serve answers on a socket until ctx ends.
 func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
-	l := &listener{UnixListener: socket, most: d.connections, caller: d.caller, subuid: "/etc/subuid", open: map[asker]int{}}
+	l := &peer.Listener{UnixListener: socket, MaxConnections: d.connections, SessionOf: d.sessionOf, Subuid: "/etc/subuid"}
 	if err := d.invite(socket); err != nil {
 		return err
 	}
 	srv := &http.Server{
-		Handler: d.Handler(), ConnContext: withPeer, MaxHeaderBytes: 16 << 10,
+		Handler: d.Handler(), ConnContext: peer.ConnContext, MaxHeaderBytes: 16 << 10,
 		ReadHeaderTimeout: answering, ReadTimeout: time.Minute, IdleTimeout: answering,
 	}
 	stopped := make(chan struct{})
@@ -67,8 +68,8 @@ func (d *Daemon) invite(socket *net.UnixListener) error {
 	return errors.Join(cerr, err)
 }
 
-// caller is the session of who made a connection.
-func (d *Daemon) caller(conn, pidfd int) (uint64, error) {
+// sessionOf is the session of the process that made a connection.
+func (d *Daemon) sessionOf(conn, pidfd int) (uint64, error) {
 	if d.kernel == nil {
 		return 0, nil
 	}

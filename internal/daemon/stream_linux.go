@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -21,7 +22,7 @@ func (d *Daemon) follow(r *request) (any, error) {
 	if err != nil {
 		return nil, refuse(400, "%v", err)
 	}
-	w := &wanted{uid: r.peer.uid, session: ask.Get("session"), tool: ask.Get("tool"), kind: ask.Get("kind"), reason: ask.Get("reason")}
+	w := &wanted{uid: r.peer.UID, session: ask.Get("session"), tool: ask.Get("tool"), kind: ask.Get("kind"), reason: ask.Get("reason")}
 	if ask.Has("since") {
 		since, err := time.Parse(time.RFC3339, ask.Get("since"))
 		if err != nil {
@@ -136,7 +137,7 @@ func (d *Daemon) command(r *request, s *session) (any, error) {
 		return nil, err
 	}
 	defer c.Close()
-	if err := d.await(c.(*conn).UnixConn, s); err != nil {
+	if err := d.await(c.(*peer.Conn).UnixConn, s); err != nil {
 		d.log("the command of session %s isn't started: %v", s.id, err)
 	}
 	return nil, nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/proc"
 )
@@ -53,7 +54,7 @@ func TestNothingIsSentLate(t *testing.T) {
 			srv := &http.Server{
 				Handler: http.HandlerFunc(handler),
 				ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-					return context.WithValue(ctx, peerKey{}, &peer{})
+					return peer.NewContext(ctx, &peer.Peer{})
 				},
 			}
 			go func() { _ = srv.Serve(l) }() // it ends when the server is closed

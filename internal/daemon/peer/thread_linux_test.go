@@ -1,4 +1,4 @@
-package daemon
+package peer
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// A thread that hasn't set no_new_privs is refused, whatever others of its process have.
+// A thread that hasn't set no_new_privs is rejected, whatever the other threads of its process have set.
 func TestNoNewPrivs(t *testing.T) {
 	if set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || set != 0 {
 		t.Skip("needs a process that hasn't set no_new_privs")
@@ -23,19 +23,14 @@ func TestNoNewPrivs(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	plain := unix.Gettid()
 	err := childtest.Thread(func() error {
-		for thread, want := range map[int]int{unix.Gettid(): 0, plain: 403, 1<<22 + 1: 409} {
-			status := 0
-			var f *failure
-			if err := noNewPrivs(os.Getpid(), thread); errors.As(err, &f) {
-				status = f.status
-			}
-			if status != want {
-				t.Errorf("thread %d: %d, want %d", thread, status, want)
+		for thread, want := range map[int]error{unix.Gettid(): nil, plain: ErrPrivileges, 1<<22 + 1: ErrNoThread} {
+			if err := RequireNoNewPrivs(os.Getpid(), thread); !errors.Is(err, want) {
+				t.Errorf("thread %d: %v, want %v", thread, err, want)
 			}
 		}
 		return nil
 	})
-	must(t, err)
+	childtest.Must(t, err)
 }
 
 // A thread in a PID namespace of its own is found by the number that it has there, and by no other.
@@ -51,14 +46,14 @@ t.start(); t.join()`
 		cmd := exec.Command(python, "-c", script)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
 		stdin, err := cmd.StdinPipe()
-		must(t, err)
+		childtest.Must(t, err)
 		stdout, err := cmd.StdoutPipe()
-		must(t, err)
-		must(t, cmd.Start())
+		childtest.Must(t, err)
+		childtest.Must(t, cmd.Start())
 		var own int
 		_, err = fmt.Fscan(stdout, &own)
-		must(t, err)
-		got, err := threadOf(cmd.Process.Pid, own)
+		childtest.Must(t, err)
+		got, err := ThreadOf(cmd.Process.Pid, own)
 		if err != nil || got == cmd.Process.Pid || (got == own) != (flags == 0) {
 			t.Errorf("flags %#x: thread %d of process %d is %d, %v", flags, own, cmd.Process.Pid, got, err)
 		}
@@ -66,19 +61,19 @@ t.start(); t.join()`
 			t.Error(err)
 		}
 		for _, none := range []int{0, -1, 1 << 22} {
-			if got, err := threadOf(cmd.Process.Pid, none); err == nil {
+			if got, err := ThreadOf(cmd.Process.Pid, none); err == nil {
 				t.Errorf("thread %d is %d", none, got)
 			}
 		}
 		if flags != 0 {
-			if other, err := threadOf(cmd.Process.Pid, got); err == nil {
+			if other, err := ThreadOf(cmd.Process.Pid, got); err == nil {
 				t.Errorf("by a number of another namespace, %d, it's %d", got, other)
 			}
-			if first, err := threadOf(cmd.Process.Pid, 1); err != nil || first != cmd.Process.Pid {
+			if first, err := ThreadOf(cmd.Process.Pid, 1); err != nil || first != cmd.Process.Pid {
 				t.Errorf("the first thread is %d, %v", first, err)
 			}
 		}
-		must(t, stdin.Close())
-		must(t, cmd.Wait())
+		childtest.Must(t, stdin.Close())
+		childtest.Must(t, cmd.Wait())
 	}
 }

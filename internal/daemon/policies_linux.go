@@ -1,0 +1,151 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"weak"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/loader/image"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// policies are a session's. Each is in a file of its own, which doesn't change, in the session's folder.
+type policies struct {
+	asked   *policy.Compiled // what the one in force is, without those of the sessions around it, and the host's
+	size    int              // of the request that brought it
+	inForce *policy.Compiled
+	all     map[uint32]*policy.Compiled // the first, and those in force now and before, by generation
+}
+
+// fill is for the next policy, with an image of so many lines, by a request of so many bytes within others of so many. The image before
+// keeps its room; the policy before is kept, and the first.
+func (r *record) fill(lines, size, around int) {
+	before := r.Sizes
+	r.Sizes = map[uint32]int{r.Generation + 1: size + around}
+	for _, kept := range []uint32{api.FirstGeneration, r.Generation} {
+		if n, ok := before[kept]; ok {
+			r.Sizes[kept] = n
+		}
+	}
+	r.Lines, r.Latest, r.Size, r.Held = r.Latest+lines, lines, size, 0
+	for _, n := range r.Sizes {
+		r.Held += n
+	}
+}
+
+// policies are in memory as long as somebody uses them, and else in their files. Nobody changes them.
+func (s *session) policies() (*policies, error) {
+	s.finding.Lock()
+	defer s.finding.Unlock()
+	s.mu.Lock()
+	recent, r := s.recent.Value(), s.record // whoever gives it another policy has these
+	s.mu.Unlock()
+	if recent != nil {
+		return recent, nil
+	}
+	done, err := s.d.reading(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	found, err := s.d.loadPolicies(&r)
+	if err != nil {
+		return nil, fmt.Errorf("look at what session %s is held to: %w", s.id, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recent = weak.Make(found)
+	return found, nil
+}
+
+// reload gives the session another policy, put within the outer sessions'.
+func (s *session) reload(asked *policy.Compiled, size int) error {
+	s.mu.Lock()
+	st, info := s.record.Start, s.record.Info
+	s.mu.Unlock()
+	if asked.Workspace != info.Workspace || asked.TmpDir != "" && asked.TmpDir != info.TmpDir { // what runs there may have made symlinks of them
+		return refuse(409, "the policy is for the workspace %s and the TMPDIR %q, and session %s has %s and %q: has one of them been moved, or "+
+			"become a symlink?", asked.Workspace, asked.TmpDir, s.id, info.Workspace, info.TmpDir)
+	}
+	by := origin{s.from, s.uid, s.client.PID, s.mounts, true}
+	c, err := s.d.within(by, &st, asked)
+	if err != nil {
+		return err
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.d.holds(s.from, c) != nil { // the one around it got another policy meanwhile
+		if c, err = s.d.within(by, &st, asked); err != nil {
+			return err
+		}
+		if err := s.d.holds(s.from, c); err != nil {
+			return err
+		}
+	}
+	if now := s.now(); s.denials == nil || now == api.Ending {
+		return refuse(409, "session %s is %s: only one that runs can get another policy", s.id, now)
+	}
+	if s.record.Flags&^(loader.FlagsOf(c)|s.record.Sockets) != 0 {
+		return refuse(409, "new namespaces, internet sockets and kernel calls, which the session was allowed at its start, can't be taken "+
+			"from it while it runs: end it ('toolguard sessions kill %s')", s.id)
+	}
+	if n := s.network; n != nil && c.Intercepts() && !n.Intercepts {
+		return refuse(409, "tls_intercept can't be turned on for session %s while it runs: its command was told of no certificate authority; "+
+			"end it ('toolguard sessions kill %s') and start it with this policy", s.id, s.id)
+	}
+	next := s.record.Generation + 1
+	img, err := image.New(c, next)
+	if err != nil {
+		return refuse(422, "%v", err)
+	}
+	former, err := s.policies() // here until it's done: nobody looks for them in the files meanwhile
+	if err != nil {
+		return err
+	}
+	defer runtime.KeepAlive(former)
+	before, r := s.record, s.record
+	r.fill(img.Lines(), size, s.d.sizeOf(s.from))
+	done, err := s.d.reserve(s.quotaKey(), taken{lines: max(0, r.Lines-before.Lines), size: max(0, r.Held-before.Held)})
+	if err != nil {
+		return err
+	}
+	defer done()
+	p := &policies{asked, size, c, map[uint32]*policy.Compiled{api.FirstGeneration: former.all[api.FirstGeneration], before.Generation: former.inForce, next: c}}
+	r.Generation = next
+	r.Info.Reloads++
+	r.Info.Policy, r.Info.Digest, r.Info.Files = c.Name, c.Digest, c.Files
+	if err := s.d.savePolicy(&r, p); err != nil {
+		return err
+	}
+	back := func() error {
+		err := s.d.save(&before)
+		if err == nil {
+			s.d.removePolicies(&r, &before)
+		}
+		return err
+	}
+	if err := s.d.save(&r); err != nil {
+		return errors.Join(err, back())
+	}
+	if err := s.reloadNetwork(next, c); err != nil {
+		return errors.Join(err, back())
+	}
+	s.denials.Reloaded(next, c)
+	if err := s.kernel.Reload(img); err != nil {
+		s.denials.Reloaded(before.Generation, former.inForce)
+		return errors.Join(err, s.reloadNetwork(before.Generation, former.inForce), back())
+	}
+	s.mu.Lock()
+	s.recent, s.record = weak.Make(p), r
+	s.mu.Unlock()
+	s.d.removePolicies(&before, &r)
+	s.lines.Store(int64(r.Lines))
+	s.size.Store(int64(r.Held))
+	s.denials.Emit(event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "the session got another policy"}})
+	return nil
+}

@@ -1,0 +1,151 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"weak"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/cgroup/managed"
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/loader/image"
+	"github.com/toolguard/toolguard/internal/proc"
+)
+
+// takeOver makes this toolguardd the owner of the sessions that one before has left.
+func (d *Daemon) takeOver() {
+	entries, err := os.ReadDir(d.folder())
+	if err != nil {
+		d.log("look for sessions to take over: %v", err)
+	}
+	for _, e := range entries {
+		id := e.Name()
+		if !e.IsDir() {
+			d.log("%s is removed: it's of a version of toolguard that kept its sessions otherwise", id)
+			_ = os.Remove(filepath.Join(d.folder(), id))
+			continue
+		}
+		switch err := d.resume(id); {
+		case errors.Is(err, loader.ErrOver):
+			d.over(id)
+		case err != nil:
+			d.log("session %s can't be taken over: it stays guarded, and nobody hears of it: %v", id, err)
+		}
+	}
+	taken := d.all(0)
+	for _, s := range taken { // when all are known, those around first
+		if err := s.catchUp(); err != nil {
+			d.log("session %s is ended: it can't be held to the policy that it was to get: %v", s.id, err)
+			s.stop()
+		}
+		go s.supervise()
+		if s.now() != api.Starting {
+			go s.alongside()
+		}
+	}
+	d.hub.publish(0, &event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{
+		"what": "toolguardd started", "sessions": fmt.Sprint(len(taken)),
+	}})
+	if len(taken) > 0 {
+		d.note(fmt.Sprintf("%d sessions taken over", len(taken)))
+	}
+}
+
+// resume takes one session over.
+func (d *Daemon) resume(id string) error {
+	r, err := d.load(id)
+	if errors.Is(err, os.ErrNotExist) { // toolguardd was killed while it made or forgot it
+		d.remove(id)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	kernel, err := d.kernel.Resume(r.Number)
+	if err != nil {
+		return err
+	}
+	p, err := d.loadPolicies(r)
+	if err != nil {
+		kernel.Detach()
+		return err
+	}
+	client, err := proc.Open(r.Info.PID, r.Client)
+	if err != nil {
+		client = proc.Ended(r.Info.PID)
+	}
+	s := d.newSession(r, client)
+	s.kernel, s.recent = kernel, weak.Make(p)
+	if r.Info.Cgroup != "" {
+		if g, err := managed.Open(r.Info.Cgroup); err != nil {
+			d.log("session %s: its limits hold, and its cgroup can't be looked at: %v", id, err)
+			s.noGroup.Store(&err)
+		} else {
+			s.group.Store(g)
+		}
+	}
+	switch {
+	case r.Info.State != api.Starting:
+		s.follow(true)
+		s.denials.Missed("toolguardd", "there was no toolguardd for a while: what its predecessor had heard and not told yet is lost")
+	case r.Thread != 0:
+		s.expect()
+	}
+	if r.Net != nil {
+		s.resumeNetwork(p.inForce)
+	}
+	d.mu.Lock()
+	d.sessions[r.Number] = s
+	d.mu.Unlock()
+	return nil
+}
+
+// catchUp finishes what a toolguardd before was killed in: to give the session the policy that its file has, or to put it within that of
+// the session around it.
+func (s *session) catchUp() error {
+	g, err := s.kernel.Generation()
+	if err != nil || g == s.record.Generation && s.from == 0 {
+		return err
+	}
+	p, err := s.policies()
+	if err != nil {
+		return err
+	}
+	if now := s.record.Generation; g != now {
+		img, err := image.New(p.inForce, now)
+		if err == nil {
+			err = s.reloadNetwork(now, p.inForce)
+		}
+		if err == nil {
+			err = s.kernel.Reload(img)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.d.holds(s.from, p.inForce) != nil {
+		return s.again()
+	}
+	return nil
+}
+
+// over cleans up after a session that has ended while there was no toolguardd, or is another version's.
+func (d *Daemon) over(id string) {
+	r, err := d.load(id)
+	if err != nil {
+		return
+	}
+	if r.Info.Cgroup != "" {
+		if g, err := managed.Open(r.Info.Cgroup); err == nil {
+			if busy, err := g.Populated(); err == nil && busy {
+				d.log("session %s was being ended, or is of another version of toolguard: what runs in it still stays guarded, and nobody hears of it", id)
+				return
+			}
+			_ = g.Remove()
+		}
+	}
+	d.remove(id)
+}
