@@ -27,14 +27,14 @@ func (s *session) beginsInGroup() bool { return limited(s.limits) || s.network !
 // costs none of it.
 const moveDelay = 100 * time.Millisecond
 
-// alongside gives a session that could begin without one a cgroup of its own while it runs, and moves all of its processes there.
-func (s *session) alongside() {
+// moveIntoGroup creates a cgroup for a session that started without one, and moves all of its processes there.
+func (s *session) moveIntoGroup() {
 	if s.beginsInGroup() {
-		s.whole.Store(s.group.Load() != nil)
+		s.groupComplete.Store(s.group.Load() != nil)
 		return
 	}
 	var g *managed.Group
-	for pause := moveDelay; s.goesOn(pause); pause = min(2*pause, time.Second) {
+	for pause := moveDelay; s.sleepWhileRunning(pause); pause = min(2*pause, time.Second) {
 		var err error
 		if g == nil {
 			g, err = s.makeGroup()
@@ -45,29 +45,29 @@ func (s *session) alongside() {
 			return
 		case g == nil: // not yet
 		case s.gather(g):
-			s.whole.Store(true)
+			s.groupComplete.Store(true)
 			return
 		}
 	}
-	if g != nil && s.group.Load() == nil && s.now() == api.Ending {
+	if g != nil && s.group.Load() == nil && s.currentState() == api.Ending {
 		_ = g.Remove()
 	}
 }
 
-// goesOn waits, and reports whether the session and toolguardd still go on.
-func (s *session) goesOn(pause time.Duration) bool {
+// sleepWhileRunning waits, and reports whether the session and toolguardd still run.
+func (s *session) sleepWhileRunning(pause time.Duration) bool {
 	select {
 	case <-s.d.stopping:
 		return false
 	case <-s.over:
 		return false
 	case <-time.After(pause):
-		return s.now() != api.Ending
+		return s.currentState() != api.Ending
 	}
 }
 
-// makeGroup makes the session's cgroup, or finds the one that a toolguardd before has made; nil: it's too early. That of a session within
-// another one lies beneath the other's, so that what holds there holds within.
+// makeGroup creates the session's cgroup, or opens the one that a former toolguardd created; nil: it's too early. The cgroup of a nested
+// session lies beneath the outer one's, so that its limits apply.
 func (s *session) makeGroup() (*managed.Group, error) {
 	if s.kernel.Counts().Living <= s.ownThread() { // the command isn't there yet
 		return nil, nil
@@ -107,8 +107,8 @@ func (s *session) ownThread() int {
 	return 1
 }
 
-// gather moves the session's processes into its cgroup that aren't there, and reports whether all are. The command is the client's thread's
-// child; what it has forked meanwhile is found by its label.
+// gather moves the session's other processes into its cgroup, and reports whether all are there. The command is a child of the client's thread;
+// its descendants are found by their label.
 func (s *session) gather(g *managed.Group) (all bool) {
 	in, err := g.Processes()
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *session) gather(g *managed.Group) (all bool) {
 	if s.adoptGroup(g) && s.allIn(g) {
 		return true
 	}
-	s.each(func(pid, _ int) { move(pid) })
+	s.eachProcess(func(pid, _ int) { move(pid) })
 	return s.adoptGroup(g) && s.allIn(g)
 }
 
@@ -144,15 +144,15 @@ func (s *session) adoptGroup(g *managed.Group) bool {
 	return s.group.Load() == g
 }
 
-// allIn reports whether the kernel counts no thread of the session's but those in its cgroup, and its client's. Looking for them by name alone
-// could miss those that fork and end faster.
+// allIn reports whether the kernel counts only the threads in the session's cgroup, and the client's. A search by PID could miss processes
+// that fork and end faster.
 func (s *session) allIn(g *managed.Group) bool {
 	for range 5 { // while they come and go
 		threads, err := g.Threads()
 		if err != nil {
 			return false
 		}
-		// The toolguard of each nested session is in this cgroup, with a thread that is in the nested session.
+		// The client of each nested session is in this cgroup, with a thread that is in the nested session.
 		if s.kernel.Counts().Living == threads-len(s.d.nested(s.number))+s.ownThread() {
 			return true
 		}
@@ -160,24 +160,24 @@ func (s *session) allIn(g *managed.Group) bool {
 	return false
 }
 
-// join puts the command, which waits for it, into the session's cgroup.
-func (s *session) join(pid int) error {
+// addCommand moves the command, which waits for it, into the session's cgroup.
+func (s *session) addCommand(pid int) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if s.now() == api.Ending {
+	if s.currentState() == api.Ending {
 		return fmt.Errorf("session %s is being ended", s.id)
 	}
-	if s.look().Command != 0 {
+	if s.info().Command != 0 {
 		return fmt.Errorf("session %s has its command", s.id)
 	}
 	if err := s.move(s.group.Load(), pid); err != nil {
 		return err
 	}
-	s.whole.Store(true)
+	s.groupComplete.Store(true)
 	return s.change(func(r *record) { r.Info.Command = pid })
 }
 
-// move puts a process of the session into its cgroup.
+// move moves a process of the session into its cgroup.
 func (s *session) move(g *managed.Group, pid int) error {
 	p, err := proc.Open(pid, 0) // at last: until it's in the cgroup another process may get its number
 	if err != nil {
@@ -196,8 +196,8 @@ func (s *session) move(g *managed.Group, pid int) error {
 	return nil
 }
 
-// expel puts who isn't of the session, nor of one within it, out of its cgroup: who is in no session to where its parent is, and others to
-// where their session has them.
+// expel moves processes outside of the session, and of its nested ones, out of its cgroup: an unconfined process to its parent's, another
+// to its own session's.
 func (s *session) expel(g *managed.Group) error {
 	pids, err := g.Processes()
 	for _, pid := range pids {
@@ -227,7 +227,7 @@ func (s *session) expel(g *managed.Group) error {
 	return err
 }
 
-// groupOf is the cgroup that a session's processes are in, which may be that of one around it; nil: none, or it isn't known.
+// groupOf is the cgroup of a session's processes, which may be an outer session's; nil: none, or unknown.
 func (d *Daemon) groupOf(id uint64) *managed.Group {
 	for id != 0 {
 		s, err := d.session(id)
@@ -242,14 +242,14 @@ func (d *Daemon) groupOf(id uint64) *managed.Group {
 	return nil
 }
 
-// usage is what the session has taken until now, as far as its cgroup has counted it, and what it hasn't counted.
+// usage is what the session's cgroup has counted, and what it hasn't counted.
 func (s *session) usage() *event.Usage {
 	g := s.group.Load()
 	if g == nil {
 		return &event.Usage{Missing: s.whyNoGroup()}
 	}
 	u, why := g.Usage()
-	if !s.whole.Load() {
+	if !s.groupComplete.Load() {
 		why = append(why, "what those of its processes took that weren't in its cgroup")
 	}
 	if len(why) > 0 {
@@ -262,7 +262,7 @@ func (s *session) whyNoGroup() string {
 	switch why := s.noGroup.Load(); {
 	case why != nil:
 		return fmt.Sprintf("it has no cgroup that can be looked at: %v", *why)
-	case s.now() == api.Ending:
+	case s.currentState() == api.Ending:
 		return "it ended before it was in a cgroup of its own"
 	}
 	return "it isn't in a cgroup of its own yet"

@@ -14,7 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/audit"
 )
 
-// Settings are what toolguardd's settings file says.
+// Settings are the contents of the settings file.
 type Settings struct {
 	User  Limits `toml:"user"`
 	Audit Audit  `toml:"audit"`
@@ -28,12 +28,12 @@ type Audit struct {
 	OnFull   full  `toml:"on_full"`
 }
 
-// Limits are the bounds as the audit takes them.
+// Limits returns the limits of package audit.
 func (a Audit) Limits() audit.Limits {
 	return audit.Limits{Size: a.Size, FileSize: a.FileSize, FileAge: time.Duration(a.FileAge), Drop: bool(a.OnFull)}
 }
 
-// DefaultSettings are what counts where the file says nothing.
+// DefaultSettings are the settings without a file.
 func DefaultSettings() Settings {
 	l := audit.DefaultLimits
 	return Settings{DefaultLimits, Audit{l.Size, l.FileSize, age(l.FileAge), full(l.Drop)}}
@@ -51,7 +51,7 @@ func (a *age) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// full is what is done when there's no room: true is "drop".
+// full is the action when the audit is full: true is "drop".
 type full bool
 
 func (f *full) UnmarshalText(text []byte) error {
@@ -62,7 +62,7 @@ func (f *full) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ReadSettings reads toolguardd's settings. What they don't say is as by default, as is all where there's no file.
+// ReadSettings reads the settings file. A missing key or a missing file means the default.
 func ReadSettings(path string) (Settings, error) {
 	file := DefaultSettings()
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
@@ -81,7 +81,7 @@ func ReadSettings(path string) (Settings, error) {
 	}
 	err = toml.NewDecoder(io.LimitReader(f, 1<<20)).DisallowUnknownFields().Decode(&file)
 	if err != nil {
-		return Settings{}, mistake(path, err)
+		return Settings{}, withPosition(path, err)
 	}
 	if l := file.User; min(l.Sessions, l.Networks, l.Connections, l.Policies, l.Lines) < 1 {
 		return Settings{}, fmt.Errorf("%s: sessions, networks, connections, policies and lines must be at least 1", path)
@@ -92,8 +92,8 @@ func ReadSettings(path string) (Settings, error) {
 	return file, nil
 }
 
-// mistake says where in a file what is wrong.
-func mistake(path string, err error) error {
+// withPosition adds the position in the file to an error.
+func withPosition(path string, err error) error {
 	var unknown *toml.StrictMissingError
 	var wrong *toml.DecodeError
 	switch {
@@ -108,14 +108,14 @@ func mistake(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// SetLimits has other limits count from now on. Who has more already keeps it.
+// SetLimits changes the limits. What exceeds them already stays.
 func (d *Daemon) SetLimits(l Limits) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.cfg.Limits = l
 }
 
-// connections is how many a user may have.
+// connections is a user's limit of connections.
 func (d *Daemon) connections() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

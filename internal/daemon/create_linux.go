@@ -20,33 +20,33 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// begin makes a session for a peer, within the one that it's in.
+// begin creates a session for a peer, nested in the peer's own session.
 func (d *Daemon) begin(p *peer.Peer, st api.Start, size int) (*session, error) {
 	if st.Policy == nil || len(st.Argv) == 0 {
-		return nil, refuse(400, "a session takes a policy and a command")
+		return nil, reject(400, "a session takes a policy and a command")
 	}
-	if err := shortly(&st); err != nil {
+	if err := checkSizes(&st); err != nil {
 		return nil, err
 	}
 	if st.Home != "" && !filepath.IsAbs(st.Home) {
-		return nil, refuse(400, "the home %q isn't an absolute path", st.Home)
+		return nil, reject(400, "the home %q isn't an absolute path", st.Home)
 	}
 	if d.cfg.Audit != nil {
 		if err := d.cfg.Audit.ReadyFor(p.UID); err != nil {
-			return nil, refuse(503, "what happens in a session couldn't be kept, so none begins: %v", err)
+			return nil, reject(503, "the events of a session couldn't be recorded, so none begins: %v", err)
 		}
 	}
 	ns, err := loader.MountNamespace(fmt.Sprint(p.PID()))
 	if err != nil {
 		return nil, err
 	}
-	c, err := d.within(origin{p.Session, p.UID, p.PID(), ns, false}, &st, st.Policy)
+	c, err := d.restrict(origin{p.Session, p.UID, p.PID(), ns, false}, &st, st.Policy)
 	if err != nil {
 		return nil, err
 	}
 	img, err := image.New(c, api.FirstGeneration)
 	if err != nil {
-		return nil, refuse(422, "%v", err)
+		return nil, reject(422, "%v", err)
 	}
 	net, err := d.network(p.Session, &st)
 	if err != nil {
@@ -54,7 +54,7 @@ func (d *Daemon) begin(p *peer.Peer, st api.Start, size int) (*session, error) {
 	}
 	r := &record{}
 	r.fill(img.Lines(), size, d.sizeOf(p.Session))
-	more := taken{sessions: 1, lines: r.Lines, size: r.Held}
+	more := usage{sessions: 1, lines: r.Lines, size: r.Held}
 	if net != nil {
 		more.networks = 1
 	}
@@ -82,7 +82,7 @@ func (d *Daemon) begin(p *peer.Peer, st api.Start, size int) (*session, error) {
 	if p.Session != 0 {
 		outer, err := d.session(p.Session)
 		if err != nil {
-			return nil, refuse(403, notOurs)
+			return nil, reject(403, notOurs)
 		}
 		r.Flags &= outer.flags // a policy that says nothing of system calls leaves them to those within it, and allows none itself
 		r.Info.Within = fmt.Sprintf("%016x", p.Session)
@@ -97,7 +97,7 @@ func (d *Daemon) begin(p *peer.Peer, st api.Start, size int) (*session, error) {
 	d.mu.Lock()
 	d.sessions[number] = s
 	d.mu.Unlock()
-	d.tidy.Reset(quiet)
+	d.freeMemory.Reset(freeMemoryDelay)
 	go s.supervise()
 	return s, nil
 }
@@ -108,11 +108,11 @@ const (
 	maxSaid = 64 << 10 // all the rest
 )
 
-// shortly refuses words with which an event would be too long to be kept, and only be counted. Those of a policy are looked at when it's
-// read. The command line, which is kept, told and shown to whom it isn't of, it cuts and masks; removed variables it cuts.
-func shortly(st *api.Start) error {
+// checkSizes rejects a request whose texts would make an event too long to be recorded. The texts of a policy are checked when it's parsed.
+// The command line, which other users may see, is truncated and redacted; the removed variables are truncated.
+func checkSizes(st *api.Start) error {
 	if len(st.Tool) > maxName || len(st.Agent) > maxName {
-		return refuse(400, "the names of a session's tool and agent have %d and %d bytes, and may have %d: choose shorter ones", len(st.Tool), len(st.Agent), maxName)
+		return reject(400, "the names of a session's tool and agent have %d and %d bytes, and may have %d: choose shorter ones", len(st.Tool), len(st.Agent), maxName)
 	}
 	size := len(st.Home)
 	for _, text := range st.Degraded {
@@ -127,13 +127,13 @@ func shortly(st *api.Start) error {
 		}
 	}
 	if size > maxSaid {
-		return refuse(400, "the home, what isn't enforced, where the limits are set, and the proxies of the variables take %d bytes to say, and may take %d: have less of it in the policy", size, maxSaid)
+		return reject(400, "the home, what isn't enforced, where the limits are set, and the proxies of the variables have %d bytes together, and may have %d: shorten them in the policy", size, maxSaid)
 	}
 	st.Argv, st.Removed = event.RedactArgv(event.TruncateArgv(st.Argv)), event.TruncateList(st.Removed)
 	return nil
 }
 
-// make makes what a session needs: its cgroup, its file, and the session in the kernel, with nobody in it.
+// make creates what a session needs: its cgroup, its file, and the session in the kernel, without a thread in it.
 func (s *session) make(r *record, p *policies, img *image.Image) (err error) {
 	defer func() {
 		if err != nil {
@@ -147,7 +147,7 @@ func (s *session) make(r *record, p *policies, img *image.Image) (err error) {
 		}
 	}()
 	if limited(s.limits) && s.d.isLimited(s.from) {
-		return refuse(422, "within a session that has limits of memory, processes, processor or disk others can't be set: leave them out")
+		return reject(422, "the outer session has limits of memory, processes, processor or disk, so this one can't have its own: leave them out")
 	}
 	if s.beginsInGroup() {
 		g, err := managed.New(s.id, s.limits, cgroup.Probe())
@@ -159,7 +159,7 @@ func (s *session) make(r *record, p *policies, img *image.Image) (err error) {
 	}
 	if s.network != nil {
 		if err := s.beginNetwork(p.inForce); err != nil {
-			return fmt.Errorf("hold the network: %w", err)
+			return fmt.Errorf("enforce the network rules: %w", err)
 		}
 	}
 	if err := s.d.savePolicy(r, p); err != nil {
@@ -177,7 +177,7 @@ func limited(l policy.Limits) bool {
 	return l.Memory.N != 0 || l.Pids.N != 0 || l.CPU.N != 0 || l.IO.N != 0
 }
 
-// isLimited tells whether a session or one around it has limits that are its cgroup's.
+// isLimited reports whether a session or one of its outer sessions has limits that a cgroup enforces.
 func (d *Daemon) isLimited(number uint64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,35 +195,35 @@ func newNumber() uint64 {
 	return max(1, binary.NativeEndian.Uint64(b[:]))
 }
 
-const notOurs = "the session that asks isn't toolguardd's: only what toolguardd guards can be narrowed by it"
+const notOurs = "the client's session isn't toolguardd's: only a session of toolguardd's can have nested ones"
 
-// within is a policy put within the host's or those of the session it comes from and, by that, of those around it.
-func (d *Daemon) within(o origin, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
+// restrict returns a policy restricted by that of the outer session and thereby by all outer ones, or by the host's policies.
+func (d *Daemon) restrict(o origin, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
 	if o.from == 0 {
-		return d.hosted(o, st, c)
+		return d.restrictToHost(o, st, c)
 	}
 	outer, err := d.session(o.from)
 	if err != nil {
-		return nil, refuse(403, notOurs)
+		return nil, reject(403, notOurs)
 	}
 	around, err := outer.policies()
 	if err != nil {
 		return nil, err
 	}
 	if o.mounts != outer.mounts {
-		return nil, refuse(403, "session %s, around this one, sees files in another mount namespace, where their names may stand for other files: begin this one "+
+		return nil, reject(403, "the outer session %s is in another mount namespace, where paths may name other files: begin this one "+
 			"outside of the unshare that it has made", outer.id)
 	}
 	in, err := c.Within(around.inForce)
 	if err != nil {
-		return nil, refuse(422, "%v", err)
+		return nil, reject(422, "%v", err)
 	}
 	return in, nil
 }
 
-// holds makes sure that a policy is within that of the session from still, and that this goes on: what happens to it
-// from now on, happens to all that are within it.
-func (d *Daemon) holds(from uint64, c *policy.Compiled) error {
+// checkNested returns an error unless a policy is restricted by the current policy of the session from. Later changes of that policy reach
+// all nested sessions.
+func (d *Daemon) checkNested(from uint64, c *policy.Compiled) error {
 	if from == 0 {
 		return nil
 	}
@@ -235,8 +235,8 @@ func (d *Daemon) holds(from uint64, c *policy.Compiled) error {
 	if err != nil {
 		return err
 	}
-	if outer.now() == api.Ending || !c.Includes(around.inForce) {
-		return refuse(409, "session %s, around this one, has ended or got another policy meanwhile: begin again", outer.id)
+	if outer.currentState() == api.Ending || !c.Includes(around.inForce) {
+		return reject(409, "the outer session %s has ended or got another policy meanwhile: try again", outer.id)
 	}
 	return nil
 }

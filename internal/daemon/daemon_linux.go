@@ -16,44 +16,44 @@ import (
 	"github.com/toolguard/toolguard/internal/session/network"
 )
 
-// Config is what toolguardd is told.
+// Config is the configuration of toolguardd.
 type Config struct {
 	State    string // the folder of its files
 	Policies string // the folder of the host's policies
 	Version  string
 	Log      *slog.Logger
 	Limits   Limits
-	Audit    *audit.Log // nil: nobody keeps the events
+	Audit    *audit.Log // nil: events are not recorded
 }
 
-// quiet is how long nothing begins, and no policy is looked at, until memory is given back to the kernel. A session's policy takes many
-// times its size to read.
-const quiet = 10 * time.Second
+// freeMemoryDelay is the time without a new session and without a read policy after which unused memory returns to the kernel. Reading a
+// policy needs many times its size.
+const freeMemoryDelay = 10 * time.Second
 
 // Daemon is toolguardd.
 type Daemon struct {
-	cfg    Config
-	began  time.Time
-	kernel *loader.Kernel // nil: no session can be made
-	why    string         // why not
-	hub    hub
-	counts *counts
+	cfg         Config
+	started     time.Time
+	kernel      *loader.Kernel // nil: no session can be made
+	unavailable string         // why no session can be made
+	hub         hub
+	counts      *counts
 
 	denials auditDenials // of sessions that aren't toolguardd's
 	pid     int
-	mounts  uint32 // the machine's mount namespace, its first process's; 0: it can't be told
+	mounts  uint32 // the mount namespace of the machine's first process; 0: unknown
 
-	noNetwork string // why the network of no session can be held; "": it can
+	noNetwork string // why no session's network rules can be enforced; "": they can
 
-	bodies   chan struct{}  // one in it for each body that is being parsed, of all users
-	stopping chan struct{}  // closed when toolguardd stops
-	tidy     *time.Timer    // when nothing has begun for a while, what that took is given back
-	telling  sync.WaitGroup // of those who tell toolguards what happens in their sessions
+	bodies     chan struct{}  // one in it for each body that is being parsed, of all users
+	stopping   chan struct{}  // closed when toolguardd stops
+	freeMemory *time.Timer    // returns unused memory to the kernel
+	streams    sync.WaitGroup // the goroutines that write events to clients
 
 	mu       sync.Mutex
 	sessions map[uint64]*session
-	reserved map[peer.QuotaKey]taken         // for what is being made
-	leaving  map[peer.QuotaKey]taken         // by what is over, and keeps its place in the kernel still
+	reserved map[peer.QuotaKey]usage         // for sessions that are being created
+	leaving  map[peer.QuotaKey]usage         // by ended sessions that the kernel hasn't freed
 	turns    map[peer.QuotaKey]chan struct{} // one in it for each request that is under way
 }
 
@@ -69,9 +69,9 @@ func New(cfg Config) (*Daemon, error) {
 		cfg.Audit.Observe(all.onDisk)
 	}
 	d := &Daemon{
-		counts: all, cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, counts: all, audit: cfg.Audit, listeners: map[*follower]bool{}},
-		sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]taken{}, leaving: map[peer.QuotaKey]taken{}, turns: map[peer.QuotaKey]chan struct{}{}, bodies: make(chan struct{}, maxBodies),
-		tidy: time.AfterFunc(quiet, debug.FreeOSMemory),
+		counts: all, cfg: cfg, started: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, counts: all, audit: cfg.Audit, followers: map[*follower]bool{}},
+		sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]usage{}, leaving: map[peer.QuotaKey]usage{}, turns: map[peer.QuotaKey]chan struct{}{}, bodies: make(chan struct{}, maxBodies),
+		freeMemory: time.AfterFunc(freeMemoryDelay, debug.FreeOSMemory),
 	}
 	d.denials = auditDenials{clients: map[int]int{}, idle: time.AfterFunc(idleTime, d.closeIdle)}
 	if err := d.openState(); err != nil {
@@ -87,32 +87,32 @@ func New(cfg Config) (*Daemon, error) {
 		d.kernel, err = loader.Open(d.note)
 	}
 	if err != nil {
-		d.why = err.Error()
+		d.unavailable = err.Error()
 		d.log("no session can be made here: %v", err)
 		return d, nil
 	}
 	if err := network.Ahead(); err != nil {
 		d.noNetwork = err.Error()
-		d.log("the network of no session can be held here: %v", err)
+		d.log("the network rules of no session can be enforced here: %v", err)
 	} else if err := network.ClosesSockets(); err != nil {
 		d.log("what a session has connected to by an address stays connected when a reload takes that away: %v", err)
 	}
 	d.takeOver()
-	d.tidy.Reset(quiet) // loading may have taken longer
+	d.freeMemory.Reset(freeMemoryDelay) // loading may have taken longer
 	return d, nil
 }
 
 func (d *Daemon) log(format string, args ...any) { d.cfg.Log.Warn(fmt.Sprintf(format, args...)) }
 func (d *Daemon) note(text string)               { d.cfg.Log.Info(text) }
 
-// failure is a request's mistake.
-type failure struct {
+// statusError is an error with the status of its answer.
+type statusError struct {
 	status int
 	error
 }
 
-func refuse(status int, format string, args ...any) error {
-	return &failure{status, fmt.Errorf(format, args...)}
+func reject(status int, format string, args ...any) error {
+	return &statusError{status, fmt.Errorf(format, args...)}
 }
 
 func (d *Daemon) session(number uint64) (*session, error) {
@@ -121,7 +121,7 @@ func (d *Daemon) session(number uint64) (*session, error) {
 	if s := d.sessions[number]; s != nil {
 		return s, nil
 	}
-	return nil, refuse(404, "there is no session %016x", number)
+	return nil, reject(404, "there is no session %016x", number)
 }
 
 // all are the sessions that a user may know of, the oldest first.

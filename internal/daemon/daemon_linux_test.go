@@ -70,7 +70,7 @@ func TestRequests(t *testing.T) {
 	if err := c.Do("GET", api.Sessions, nil, &list); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	d.why = "" // the mistakes come before the kernel
+	d.unavailable = "" // the mistakes come before the kernel
 	for _, id := range []string{"1", "0000000000000001", "../status", "000000000000000G", strings.Repeat("0", 16)} {
 		refusedWith(t, c.Do("DELETE", api.Sessions+"/"+strings.ReplaceAll(id, "/", "%2f"), nil, nil), 404, "no session")
 	}
@@ -81,12 +81,12 @@ func TestRequests(t *testing.T) {
 	}{
 		{api.Start{Tool: strings.Repeat("x", maxName+1)}, "tool and agent have 257 and 0 bytes"},
 		{api.Start{Agent: strings.Repeat("x", maxName+1)}, "tool and agent have 0 and 257 bytes"},
-		{api.Start{Network: &api.Network{Proxies: []api.Proxy{{Host: strings.Repeat("x", maxSaid)}}}}, "take 65540 bytes to say"},
+		{api.Start{Network: &api.Network{Proxies: []api.Proxy{{Host: strings.Repeat("x", maxSaid)}}}}, "have 65540 bytes together"},
 		{api.Start{Home: "me"}, "isn't an absolute path"},
-		{api.Start{Home: strings.Repeat("/", maxSaid+1)}, "take 65537 bytes to say"},
-		{api.Start{Degraded: []string{strings.Repeat("x", maxSaid), "x"}}, "take 65545 bytes to say"},
-		{api.Start{Degraded: make([]string, maxSaid)}, "take 262144 bytes to say"},
-		{api.Start{Limits: policy.Limits{Pids: policy.Count{Place: policy.Place{File: strings.Repeat("x", maxSaid+1)}}}}, "take 65537 bytes to say"},
+		{api.Start{Home: strings.Repeat("/", maxSaid+1)}, "have 65537 bytes together"},
+		{api.Start{Degraded: []string{strings.Repeat("x", maxSaid), "x"}}, "have 65545 bytes together"},
+		{api.Start{Degraded: make([]string, maxSaid)}, "have 262144 bytes together"},
+		{api.Start{Limits: policy.Limits{Pids: policy.Count{Place: policy.Place{File: strings.Repeat("x", maxSaid+1)}}}}, "have 65537 bytes together"},
 	} {
 		x.st.Policy, x.st.Argv = compiled(t, "/etc"), []string{"true"}
 		refusedWith(t, c.Do("POST", api.Sessions, x.st, nil), 400, x.why)
@@ -119,7 +119,7 @@ func TestRequestsInDocs(t *testing.T) {
 // What a session's command line is kept and shown as is short and has no secrets in it.
 func TestShortly(t *testing.T) {
 	st := api.Start{Argv: append([]string{"curl", "-u", "me:canary", "--token", "canary"}, make([]string, 1000)...), Removed: make([]string, maxSaid)}
-	if err := shortly(&st); err != nil || len(st.Argv) > 65 || len(st.Removed) > 5000 || strings.Contains(fmt.Sprint(st.Argv), "canary") || st.Argv[2] != "me:***" {
+	if err := checkSizes(&st); err != nil || len(st.Argv) > 65 || len(st.Removed) > 5000 || strings.Contains(fmt.Sprint(st.Argv), "canary") || st.Argv[2] != "me:***" {
 		t.Errorf("%v, %q", err, st.Argv)
 	}
 }
@@ -171,18 +171,18 @@ func TestFollow(t *testing.T) {
 func TestHubTellsOwners(t *testing.T) {
 	stream, err := event.NewStream()
 	must(t, err)
-	h := hub{stream: stream, counts: newCounts(), listeners: map[*follower]bool{}}
+	h := hub{stream: stream, counts: newCounts(), followers: map[*follower]bool{}}
 	heard := map[int]*int{0: new(int), 7: new(int), 8: new(int)}
 	all := func(*event.Event) bool { return true }
 	var list []*follower
 	for _, uid := range []int{0, 7, 8} {
 		f := &follower{uid: uid, wants: all, queue: event.NewQueue(sink(func(*event.Event) error { *heard[uid]++; return nil }))}
-		h.join(f)
+		h.subscribe(f)
 		list = append(list, f)
 	}
 	h.publish(7, &event.Event{Kind: event.Denial})
 	for _, f := range list {
-		h.leave(f)
+		h.unsubscribe(f)
 	}
 	if *heard[0] != 1 || *heard[7] != 1 || *heard[8] != 0 {
 		t.Errorf("root %d, the owner %d, another %d", *heard[0], *heard[7], *heard[8])
@@ -202,11 +202,11 @@ func TestSaidBy(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "printf x")
 	cmd.Stdout = theirs
 	must(t, cmd.Run())
-	if pid, err := saidBy(c.(*net.UnixConn)); err != nil || pid != cmd.Process.Pid {
+	if pid, err := receivePID(c.(*net.UnixConn)); err != nil || pid != cmd.Process.Pid {
 		t.Errorf("process %d, %v; it was %d", pid, err, cmd.Process.Pid)
 	}
 	_ = theirs.Close()
-	if pid, err := saidBy(c.(*net.UnixConn)); err == nil {
+	if pid, err := receivePID(c.(*net.UnixConn)); err == nil {
 		t.Errorf("nobody said anything, and it was process %d", pid)
 	}
 }
@@ -260,7 +260,7 @@ func TestNothingUnkept(t *testing.T) {
 	d.hub.publish(1, &event.Event{Kind: event.Denial, Session: "one"})
 	_ = kept.Sync()
 	_, err := d.begin(&peer.Peer{}, api.Start{Policy: &policy.Compiled{}, Argv: []string{"true"}}, 0)
-	if r, _ := err.(*failure); r == nil || r.status != 503 || !strings.Contains(r.Error(), "none begins: ") || !strings.Contains(r.Error(), "not a directory") {
+	if r, _ := err.(*statusError); r == nil || r.status != 503 || !strings.Contains(r.Error(), "none begins: ") || !strings.Contains(r.Error(), "not a directory") {
 		t.Error(err)
 	}
 }

@@ -17,22 +17,22 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// auditDenials reads the kernel's audit records for the sessions under Landlock whose toolguard may not. All of them share one reader, which
-// keeps auditing on while there is one.
+// auditDenials reads the kernel's audit records for the sessions under Landlock whose client may not. They share one reader, which enables
+// auditing while it's open.
 type auditDenials struct {
-	why string // why nobody can have them; "": they can
+	why string // why no client can have them; "": they can
 
 	mu      sync.Mutex
-	reader  *kernelaudit.Reader // nil: nobody has subscribed recently
+	reader  *kernelaudit.Reader // nil: no client has subscribed recently
 	idle    *time.Timer         // closes it
 	clients map[int]int         // the toolguards that subscribe, by their numbers, and how often each does
 }
 
-// idleTime is how long the reader stays open when nobody subscribes any more: to open and close one takes the kernel some 25 ms, which
-// every command of a series would wait for.
+// idleTime is how long the reader stays open without a subscriber: opening and closing one takes the kernel some 25 ms, which each of a
+// series of commands would wait for.
 const idleTime = 5 * time.Second
 
-// probe finds out whether records arrive. What a toolguardd that was killed has changed about auditing is put back with it.
+// probe checks that records arrive. It also restores auditing after a toolguardd that was killed.
 func (d *auditDenials) probe() error {
 	err := landlock.Audited()
 	if err == nil {
@@ -77,7 +77,7 @@ func (d *auditDenials) unsubscribe(pid int) {
 	}
 }
 
-// close closes the reader, which puts auditing back as it was, unless somebody subscribes.
+// close closes the reader, which restores auditing, unless there are subscribers.
 func (d *auditDenials) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,14 +89,14 @@ func (d *auditDenials) close() error {
 	return r.Close()
 }
 
-// closeIdle is close for a reader that nobody needs any more.
+// closeIdle is close for a reader without subscribers.
 func (d *Daemon) closeIdle() {
 	if err := d.denials.close(); err != nil {
 		d.log("auditing isn't as it was before: %v", err)
 	}
 }
 
-// confines reports whether a process belongs to the session of a toolguard that subscribes.
+// confines reports whether a process belongs to the session of a client that subscribes.
 func (d *auditDenials) confines(pid int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,25 +107,25 @@ func (d *auditDenials) confines(pid int) bool {
 	return within || !known
 }
 
-// getDenials reports what Landlock denies in the session that the client is about to start, alongside net/http as notices does.
+// getDenials reports what Landlock denies in the session that the client is about to start, on a connection of its own as notices does.
 func (d *Daemon) getDenials(r *request) (any, error) {
 	if d.denials.why != "" {
-		return nil, refuse(503, "%s", d.denials.why)
+		return nil, reject(503, "%s", d.denials.why)
 	}
 	p := r.peer
 	reader, err := d.denials.subscribe(p.PID())
 	if err != nil {
-		return nil, refuse(503, "%v", err)
+		return nil, reject(503, "%v", err)
 	}
 	c, _, err := http.NewResponseController(r.w).Hijack()
 	if err == nil {
-		err = p.Process.Alive() // as long as it is, nobody else has its number
+		err = p.Process.Alive() // while it lives, no other process has its PID
 	}
 	if err != nil {
 		d.denials.unsubscribe(p.PID())
 		return nil, err
 	}
-	d.telling.Go(func() {
+	d.streams.Go(func() {
 		defer d.denials.unsubscribe(p.PID())
 		if err := d.reportDenials(c, reader, p); err != nil {
 			d.log("what is denied to process %d of user %d isn't reported: %v", p.PID(), p.UID, err)
@@ -134,7 +134,7 @@ func (d *Daemon) getDenials(r *request) (any, error) {
 	return nil, nil
 }
 
-// reportDenials writes a client's denials until it has gone away or, once it says that the command has ended, all of them.
+// reportDenials writes a client's denials until the client has disconnected or, after it has reported the end of the command, all of them.
 func (d *Daemon) reportDenials(c net.Conn, reader *kernelaudit.Reader, p *peer.Peer) error {
 	defer c.Close()
 	begin := api.Begin{Name: fmt.Sprintf("%015x", newNumber()>>4), PID: p.PID()}
@@ -179,7 +179,7 @@ func (d *Daemon) reportDenials(c net.Conn, reader *kernelaudit.Reader, p *peer.P
 	return nil
 }
 
-// outbox is what waits to be written to a client. What exceeds its size is counted: the reader serves all clients, and doesn't wait.
+// outbox is the queue of a client's denials. The reader serves all clients, so it doesn't wait: what exceeds the queue is counted.
 type outbox struct {
 	conn net.Conn
 	sent chan struct{} // closed when nothing more is written
@@ -229,7 +229,7 @@ func (o *outbox) add(r api.Record) {
 	o.waiting = append(append(o.waiting, line...), '\n')
 }
 
-// put adds what can't be dropped.
+// put adds a record that is never dropped.
 func (o *outbox) put(r api.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -249,7 +249,7 @@ func (o *outbox) last(t kernelaudit.Totals) {
 	o.add(api.Record{Totals: &t})
 }
 
-// end returns when all has been written, or can't be.
+// end returns when everything has been written, or writing has failed.
 func (o *outbox) end() {
 	o.mu.Lock()
 	o.ended = true
@@ -258,7 +258,7 @@ func (o *outbox) end() {
 	<-o.sent
 }
 
-// run writes what waits.
+// run writes the queue.
 func (o *outbox) run() {
 	defer close(o.sent)
 	for {
@@ -282,7 +282,7 @@ func (o *outbox) run() {
 	}
 }
 
-// rememberedTime is how long it's remembered whose a process is. Its number isn't reused so soon.
+// rememberedTime is how long a process's ancestry is cached. Its PID isn't reused so soon.
 const rememberedTime = 100 * time.Millisecond
 
 // runsUnder reports whether processes descend from one. Calls of the returned function may not overlap.

@@ -93,7 +93,7 @@ func (o netOrder) oneByOne() (uint64, error) {
 	f, err := newFlooder(1)
 	for in := bufio.NewReader(os.Stdin); err == nil; {
 		if _, err = in.ReadByte(); err == nil {
-			err = f.refuse()
+			err = f.connectDenied()
 		}
 	}
 	if errors.Is(err, io.EOF) {
@@ -123,13 +123,13 @@ func newFlooder(i int) (*flooder, error) {
 
 func (f *flooder) thousand() (err error) {
 	for i := 0; i < 1000 && err == nil; i++ {
-		err = f.refuse()
+		err = f.connectDenied()
 	}
 	return err
 }
 
 // refuse fails unless it's refused.
-func (f *flooder) refuse() error {
+func (f *flooder) connectDenied() error {
 	var errno unix.Errno
 	switch f.how {
 	case 1:

@@ -13,20 +13,20 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// wanted is what somebody wants to hear of.
-type wanted struct {
-	uid                         int // who asks
+// filter selects events.
+type filter struct {
+	uid                         int // of the client
 	session, tool, kind, reason string
 	since                       int64 // milliseconds; of what was kept
 }
 
-func (w *wanted) fits(e *event.Event) bool {
+func (w *filter) fits(e *event.Event) bool {
 	fits := func(want, is string) bool { return want == "" || want == is }
 	return fits(w.session, e.Session) && fits(w.tool, e.Tool) && fits(w.kind, string(e.Kind)) && fits(w.reason, e.Reason)
 }
 
-// kept is the event of a line, if it's wanted and the asker's to know. Most lines aren't, and that is seen without reading all of them.
-func (w *wanted) kept(line []byte) (e event.Event, ok bool) {
+// match parses a line, and returns its event if the filter selects it and the user may see it. Most lines are skipped without parsing.
+func (w *filter) match(line []byte) (e event.Event, ok bool) {
 	if event.LineTime(line) < w.since || !bytes.Contains(line, []byte(w.session)) {
 		return e, false
 	}
@@ -34,41 +34,41 @@ func (w *wanted) kept(line []byte) (e event.Event, ok bool) {
 	return e, err == nil && (w.uid == 0 || e.Owner == strconv.Itoa(w.uid)) && w.fits(&e)
 }
 
-// lookAgain is how often it's looked whether more was kept.
-const lookAgain = 200 * time.Millisecond
+// pollInterval is how often a client that follows gets new records.
+const pollInterval = 200 * time.Millisecond
 
-// history hands out what was kept and, if it's to go on, what is kept from then on.
-func (d *Daemon) history(r *request, w *wanted, format event.Format, goOn bool) error {
+// history sends recorded events and, with follow, those that are recorded later.
+func (d *Daemon) history(r *request, w *filter, format event.Format, follow bool) error {
 	if d.cfg.Audit == nil {
-		return refuse(503, "nobody keeps the events")
+		return reject(503, "events are not recorded here")
 	}
-	done, err := d.turn(r.Context(), r.peer.QuotaKey()) // reading takes time
+	done, err := d.acquireTurn(r.Context(), r.peer.QuotaKey()) // reading takes time
 	if err != nil {
 		return err
 	}
 	_ = d.cfg.Audit.Sync() // what couldn't be kept isn't there
 	lines := d.cfg.Audit.Reader()
 	defer lines.Close()
-	h := &history{request: r, wanted: w, format: format, lines: lines}
+	h := &history{request: r, filter: w, format: format, lines: lines}
 	r.w.Header().Set("Content-Type", "application/x-ndjson")
-	err = h.hand()
+	err = h.writePending()
 	done()
 	if err != nil && !h.sent {
-		return refuse(503, "%v", err)
+		return reject(503, "%v", err)
 	}
 	w.since = 0 // the clock may be set back
-	for goOn && err == nil {
+	for follow && err == nil {
 		select {
 		case <-r.Context().Done():
 			return nil
 		case <-d.stopping:
-			goOn = false // what was said until now is still handed out
-		case <-time.After(lookAgain):
+			follow = false // what is recorded until now is still sent
+		case <-time.After(pollInterval):
 		}
-		err = h.hand()
+		err = h.writePending()
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // or what was told would look complete
+		panic(http.ErrAbortHandler) // or the answer would look complete
 	}
 	return nil
 }
@@ -76,14 +76,14 @@ func (d *Daemon) history(r *request, w *wanted, format event.Format, goOn bool) 
 // prune removes old events.
 func (d *Daemon) prune(r *request) (any, error) {
 	if r.peer.UID != 0 {
-		return nil, refuse(403, "the audit is root's")
+		return nil, reject(403, "the audit is root's")
 	}
 	var body api.Keep
 	if _, err := r.read(&body); err != nil {
 		return nil, err
 	}
 	if d.cfg.Audit == nil || body.Bytes < 0 {
-		return nil, refuse(400, "say how many bytes are to be kept, of events that are kept")
+		return nil, reject(400, "say how many bytes are to be kept, of events that are kept")
 	}
 	before := d.cfg.Audit.Usage().Bytes
 	if err := d.cfg.Audit.Prune(body.Bytes); err != nil {
@@ -92,18 +92,18 @@ func (d *Daemon) prune(r *request) (any, error) {
 	return api.Pruned{Before: before, After: d.cfg.Audit.Usage().Bytes}, nil
 }
 
-// history is the handing out of what was kept.
+// history is a client of recorded events.
 type history struct {
 	*request
-	*wanted
+	*filter
 	format event.Format
 	lines  *audit.Reader
 	buf    []byte
 	sent   bool // the answer has begun
 }
 
-// hand hands out what there is.
-func (h *history) hand() error {
+// writePending sends the events that are recorded so far.
+func (h *history) writePending() error {
 	var damage *audit.DamageError
 	var gone *audit.RemovedError
 	for {
@@ -119,7 +119,7 @@ func (h *history) hand() error {
 			}
 			return err
 		default:
-			if e, ok := h.kept(line); ok && h.format.PassesThrough(line) {
+			if e, ok := h.match(line); ok && h.format.PassesThrough(line) {
 				h.buf = append(h.buf, line...) // as it is, whichever version has written it
 			} else if ok {
 				h.add(&e)

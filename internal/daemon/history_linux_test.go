@@ -85,9 +85,9 @@ func TestHistory(t *testing.T) {
 	text, err := os.ReadFile(folder + "/000000000001.jsonl")
 	must(t, err)
 	for uid, want := range map[int]string{0: "one one two ", 7: "one one ", 8: "two ", 70: ""} {
-		w, got := wanted{uid: uid}, ""
+		w, got := filter{uid: uid}, ""
 		for line := range strings.Lines(string(text)) {
-			if e, ok := w.kept([]byte(line)); ok && e.Session != "" {
+			if e, ok := w.match([]byte(line)); ok && e.Session != "" {
 				got += e.Session + " "
 			}
 		}

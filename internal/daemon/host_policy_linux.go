@@ -19,13 +19,13 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
-// hosted is a user's policy, put within the host's as toolguardd itself sees them. toolguard compiles them with its own, but who asks may
-// be something else: nothing that a policy says of itself makes it the host's.
-func (d *Daemon) hosted(o origin, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
+// restrictToHost returns a policy restricted by the host's policies as toolguardd itself reads them. The toolguard that compiled the policy
+// is the user's: its statement about them doesn't count.
+func (d *Daemon) restrictToHost(o origin, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
 	there, err := d.hasHost()
 	switch {
 	case err != nil:
-		return nil, refuse(503, "the host's policies can't be used: %v", err)
+		return nil, reject(503, "the host's policies can't be used: %v", err)
 	case !there:
 		return c, nil
 	}
@@ -33,48 +33,48 @@ func (d *Daemon) hosted(o origin, st *api.Start, c *policy.Compiled) (*policy.Co
 		return nil, err
 	}
 	host, err := d.host(o, st, c, c.TmpDir)
-	if err != nil && o.runs && c.TmpDir != "" { // what runs there does with it what it likes, and mustn't keep the policy away by that
+	if err != nil && o.runs && c.TmpDir != "" { // the session may have changed its TMPDIR, which must not prevent the reload
 		spoilt := err
 		if host, err = d.host(o, st, c, ""); err == nil {
-			d.log("the host's policies let the session of process %d write its TMPDIR no more: %v", o.pid, spoilt)
+			d.log("the host's policies let the session of process %d no longer write its TMPDIR: %v", o.pid, spoilt)
 		}
 	}
-	if f := (*failure)(nil); errors.As(err, &f) {
+	if f := (*statusError)(nil); errors.As(err, &f) {
 		return nil, f
 	} else if err != nil {
-		return nil, refuse(503, "the host's policies can't be used: %v", err)
+		return nil, reject(503, "the host's policies can't be used: %v", err)
 	}
 	in, err := c.Within(host)
 	if err != nil {
-		return nil, refuse(422, "%v", err)
+		return nil, reject(422, "%v", err)
 	}
 	return in, nil
 }
 
-// origin is whose a policy is: a user's process, in the session from, that saw files in a mount namespace when it began its own.
+// origin is the client of a policy: a user's process in the session from, and the mount namespace that it was in at its start.
 type origin struct {
 	from     uint64
 	uid, pid int
 	mounts   uint32
-	runs     bool // it's for a session that is there already
+	runs     bool // the session is running already
 }
 
-// sameMounts makes sure that a session sees the machine's files under the names that the host's policies have for them. toolguardd itself
-// may be in a namespace of its own, where some can't be written.
+// sameMounts checks that a session sees the machine's files by the names that the host's policies use. toolguardd itself may be in a mount
+// namespace of its own, where some are read-only.
 func (d *Daemon) sameMounts(o origin) error {
 	if d.mounts == 0 {
-		return refuse(503, "toolguardd can't tell the machine's mount namespace, for which the host's policies are: it needs CAP_SYS_PTRACE")
+		return reject(503, "toolguardd can't find the machine's mount namespace, for which the host's policies are: it needs CAP_SYS_PTRACE")
 	}
 	if o.mounts != d.mounts {
-		return refuse(403, "this machine has policies of the host's, and process %d sees files in another mount namespace, where their names may "+
+		return reject(403, "this machine has policies of the host's, and process %d sees files in another mount namespace, where their names may "+
 			"stand for other files: start toolguard outside of the container or the unshare, or from a systemd unit without PrivateTmp=, "+
 			"ProtectSystem= and the like", o.pid)
 	}
 	return nil
 }
 
-// private makes sure that a folder is a session's TMPDIR, as toolguard makes it: all of the host's policies let it be written.
-func private(dir string, uid int) error {
+// checkTmpDir checks that a folder is a TMPDIR as toolguard creates it: the host's policies let a session write it.
+func checkTmpDir(dir string, uid int) error {
 	if !strings.HasPrefix(filepath.Base(dir), api.TmpPrefix) {
 		return fmt.Errorf("its name doesn't begin with %s", api.TmpPrefix)
 	}
@@ -83,7 +83,7 @@ func private(dir string, uid int) error {
 		return err
 	}
 	defer unix.Close(fd)
-	// openat2(2) could refuse symlinks by itself, but isn't there under systemd's RestrictSUIDSGID=.
+	// openat2(2) could reject symlinks by itself, but systemd's RestrictSUIDSGID= denies it.
 	if real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || real != dir {
 		return errors.Join(fmt.Errorf("it leads to %s", real), err)
 	}
@@ -97,7 +97,7 @@ func private(dir string, uid int) error {
 	return nil
 }
 
-// hasHost says whether there are policies of the host's.
+// hasHost reports whether the host has policies.
 func (d *Daemon) hasHost() (bool, error) {
 	entries, err := os.ReadDir(d.cfg.Policies)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,11 +106,11 @@ func (d *Daemon) hasHost() (bool, error) {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".toml") }), err
 }
 
-// host compiles the host's policies for a session, as the toolguard that starts it should have. All of them let tmp be written: "" is none.
+// host compiles the host's policies for a session. All of them let tmp be written; "": none.
 func (d *Daemon) host(o origin, st *api.Start, c *policy.Compiled, tmp string) (*policy.Compiled, error) {
 	if tmp != "" {
-		if err := private(tmp, o.uid); err != nil {
-			return nil, refuse(403, "the host's policies can't be put around this one, since its TMPDIR %s isn't one that toolguard makes: %v; "+
+		if err := checkTmpDir(tmp, o.uid); err != nil {
+			return nil, reject(403, "the host's policies can't be put around this one, since its TMPDIR %s isn't one that toolguard makes: %v; "+
 				"start toolguard without one of your own making", tmp, err)
 		}
 	}
@@ -127,7 +127,7 @@ func (d *Daemon) host(o origin, st *api.Start, c *policy.Compiled, tmp string) (
 	if err != nil {
 		return nil, err
 	}
-	// What the default policy says isn't the host's.
+	// The rules of the default policy aren't the host's.
 	src.Layers = slices.DeleteFunc(src.Layers, func(l policy.SourceLayer) bool { return l.Authority == policy.Session })
 	host, err := policy.Compile(src, machine)
 	if err != nil {
@@ -135,7 +135,7 @@ func (d *Daemon) host(o origin, st *api.Start, c *policy.Compiled, tmp string) (
 	}
 	for _, r := range host.Rules { // it may have become a symlink since it was looked at
 		if tmp != "" && r.FS != nil && r.FS.Written == tmp && r.FS.Path != tmp {
-			return nil, refuse(409, "the TMPDIR %s leads to %s", tmp, r.FS.Path)
+			return nil, reject(409, "the TMPDIR %s leads to %s", tmp, r.FS.Path)
 		}
 	}
 	return host, nil

@@ -39,7 +39,7 @@ func hosted(t *testing.T, d *Daemon, tmp string, o origin) (*policy.Compiled, er
 	must(t, err)
 	c.TmpDir = tmp
 	o.uid, o.pid = someone, os.Getpid()
-	return d.hosted(o, &api.Start{}, c)
+	return d.restrictToHost(o, &api.Start{}, c)
 }
 
 // The host's policies let the TMPDIR be written, so it must be one that toolguard has made for the session.
@@ -74,7 +74,7 @@ func TestHostTmpDir(t *testing.T) {
 		}
 		c, err := hosted(t, d, x.tmp, origin{mounts: d.mounts})
 		if x.why != "" {
-			if f := (*failure)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), x.why) {
+			if f := (*statusError)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), x.why) {
 				t.Errorf("%q: %v, and it must be refused for its %q", x.tmp, err, x.why)
 			}
 			continue
@@ -95,7 +95,7 @@ func TestHostTmpDir(t *testing.T) {
 func TestHostMounts(t *testing.T) {
 	d := withHost(t)
 	_, err := hosted(t, d, "", origin{mounts: 1})
-	if f := (*failure)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), "another mount namespace") {
+	if f := (*statusError)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), "another mount namespace") {
 		t.Errorf("%v", err)
 	}
 	must(t, os.Remove(d.cfg.Policies+"/h.toml"))
@@ -111,9 +111,9 @@ func TestWithinMounts(t *testing.T) {
 	outer := &session{id: "1", mounts: 7, recent: weak.Make(p)}
 	d := &Daemon{sessions: map[uint64]*session{1: outer}}
 	for mounts, status := range map[uint32]int{7: 0, 8: 403} {
-		_, err := d.within(origin{from: 1, mounts: mounts}, &api.Start{}, compiled(t, "/etc"))
+		_, err := d.restrict(origin{from: 1, mounts: mounts}, &api.Start{}, compiled(t, "/etc"))
 		got := 0
-		if f := (*failure)(nil); errors.As(err, &f) {
+		if f := (*statusError)(nil); errors.As(err, &f) {
 			got = f.status
 		}
 		if got != status {

@@ -19,7 +19,7 @@ import (
 func TestLimits(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 2, Lines: 100, Policies: 1000, Bodies: 1}},
-		sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]taken{},
+		sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]usage{},
 	}
 	there := &session{uid: 7}
 	there.lines.Store(60)
@@ -38,7 +38,7 @@ func TestLimits(t *testing.T) {
 		{peer.QuotaKey{UID: 8}, 101, 0, false},
 		{peer.QuotaKey{UID: 7, Confined: true}, 100, 1000, true},
 	} {
-		done, err := d.reserve(x.who, taken{sessions: 1, lines: x.lines, size: x.size})
+		done, err := d.reserve(x.who, usage{sessions: 1, lines: x.lines, size: x.size})
 		if (err == nil) != x.ok {
 			t.Errorf("%+v: %v", x, err)
 		}
@@ -46,17 +46,17 @@ func TestLimits(t *testing.T) {
 			done()
 		}
 	}
-	if done, err := d.reserve(user, taken{1, 1, 1, 1}); err == nil {
+	if done, err := d.reserve(user, usage{1, 1, 1, 1}); err == nil {
 		done()
 		t.Error("a network where none may be had")
 	}
-	done, err := d.reserve(user, taken{1, 0, 1, 1})
+	done, err := d.reserve(user, usage{1, 0, 1, 1})
 	must(t, err)
-	if _, err := d.reserve(user, taken{1, 0, 1, 1}); err == nil {
+	if _, err := d.reserve(user, usage{1, 0, 1, 1}); err == nil {
 		t.Error("a third session, with one that is being made")
 	}
 	done()
-	if _, err := d.reserve(user, taken{1, 0, 1, 1}); err != nil {
+	if _, err := d.reserve(user, usage{1, 0, 1, 1}); err != nil {
 		t.Error(err)
 	}
 }
@@ -65,13 +65,13 @@ func TestLimits(t *testing.T) {
 func TestReservations(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 9, Lines: 100, Policies: 1000}},
-		sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]taken{},
+		sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]usage{},
 	}
 	user := peer.QuotaKey{UID: 7}
-	for _, x := range []struct{ first, second taken }{
-		{taken{sessions: 1, lines: 60}, taken{sessions: 1, lines: 41}},
-		{taken{sessions: 1, size: 600}, taken{sessions: 1, size: 401}},
-		{taken{lines: 60}, taken{lines: 41}}, // another policy for a session that is there
+	for _, x := range []struct{ first, second usage }{
+		{usage{sessions: 1, lines: 60}, usage{sessions: 1, lines: 41}},
+		{usage{sessions: 1, size: 600}, usage{sessions: 1, size: 401}},
+		{usage{lines: 60}, usage{lines: 41}}, // another policy for a session that is there
 	} {
 		done, err := d.reserve(user, x.first)
 		must(t, err)
@@ -92,7 +92,7 @@ func TestReservations(t *testing.T) {
 	full := &session{uid: 7}
 	full.lines.Store(200)
 	d.sessions[1] = full
-	if _, err := d.reserve(user, taken{size: 1}); err != nil {
+	if _, err := d.reserve(user, usage{size: 1}); err != nil {
 		t.Error(err)
 	}
 }
@@ -100,15 +100,15 @@ func TestReservations(t *testing.T) {
 // What is over and keeps its place still counts. Who would be refused for that alone waits for a moment.
 func TestLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &Daemon{cfg: Config{Limits: Limits{Sessions: 1}}, sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]taken{}, leaving: map[peer.QuotaKey]taken{}}
-		user, one := peer.QuotaKey{UID: 7}, taken{sessions: 1}
+		d := &Daemon{cfg: Config{Limits: Limits{Sessions: 1}}, sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]usage{}, leaving: map[peer.QuotaKey]usage{}}
+		user, one := peer.QuotaKey{UID: 7}, usage{sessions: 1}
 		began := time.Now()
-		gone := d.hold(d.leaving, user, one)
+		gone := d.addUsage(d.leaving, user, one)
 		if _, err := d.reserve(user, one); err == nil || time.Since(began) < time.Second {
 			t.Errorf("%v, after %v", err, time.Since(began))
 		}
 		began = time.Now()
-		if _, err := d.reserve(user, taken{sessions: 2}); err == nil || time.Since(began) != 0 { // it would be refused anyway
+		if _, err := d.reserve(user, usage{sessions: 2}); err == nil || time.Since(began) != 0 { // it would be refused anyway
 			t.Errorf("%v, after %v", err, time.Since(began))
 		}
 		time.AfterFunc(500*time.Millisecond, gone)
@@ -129,16 +129,16 @@ func TestLeaving(t *testing.T) {
 func TestNetworks(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 9, Networks: 2, Lines: 100, Policies: 1000, Bodies: 1}},
-		sessions: map[uint64]*session{1: {uid: 7, network: &networkRecord{}}, 2: {uid: 7}}, reserved: map[peer.QuotaKey]taken{},
+		sessions: map[uint64]*session{1: {uid: 7, network: &networkRecord{}}, 2: {uid: 7}}, reserved: map[peer.QuotaKey]usage{},
 	}
 	user := peer.QuotaKey{UID: 7}
-	done, err := d.reserve(user, taken{1, 1, 1, 1})
+	done, err := d.reserve(user, usage{1, 1, 1, 1})
 	must(t, err)
-	if _, err := d.reserve(user, taken{1, 1, 1, 1}); err == nil {
+	if _, err := d.reserve(user, usage{1, 1, 1, 1}); err == nil {
 		t.Error("a third network")
 	}
 	for _, who := range []peer.QuotaKey{user, {UID: 8}, {UID: 7, Confined: true}} {
-		more := taken{1, 1, 1, 1}
+		more := usage{1, 1, 1, 1}
 		if who == user {
 			more.networks = 0
 		}
@@ -147,7 +147,7 @@ func TestNetworks(t *testing.T) {
 		}
 	}
 	done()
-	if _, err := d.reserve(user, taken{1, 1, 1, 1}); err != nil {
+	if _, err := d.reserve(user, usage{1, 1, 1, 1}); err != nil {
 		t.Errorf("when there's one less: %v", err)
 	}
 }
@@ -155,21 +155,21 @@ func TestNetworks(t *testing.T) {
 // Bodies of one user's requests are read one after the other, another one's beside them.
 func TestTurns(t *testing.T) {
 	d := &Daemon{cfg: Config{Limits: Limits{Bodies: 1}}, turns: map[peer.QuotaKey]chan struct{}{}}
-	done, err := d.turn(t.Context(), peer.QuotaKey{UID: 7})
+	done, err := d.acquireTurn(t.Context(), peer.QuotaKey{UID: 7})
 	must(t, err)
 	late, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := d.turn(late, peer.QuotaKey{UID: 7}); err == nil {
+	if _, err := d.acquireTurn(late, peer.QuotaKey{UID: 7}); err == nil {
 		t.Error("two at a time")
 	}
-	if _, err := d.turn(t.Context(), peer.QuotaKey{UID: 8}); err != nil {
+	if _, err := d.acquireTurn(t.Context(), peer.QuotaKey{UID: 8}); err != nil {
 		t.Error(err)
 	}
-	if _, err := d.turn(t.Context(), peer.QuotaKey{UID: 7, Confined: true}); err != nil {
+	if _, err := d.acquireTurn(t.Context(), peer.QuotaKey{UID: 7, Confined: true}); err != nil {
 		t.Errorf("the guarded keep their user waiting: %v", err)
 	}
 	done()
-	if _, err := d.turn(t.Context(), peer.QuotaKey{UID: 7}); err != nil {
+	if _, err := d.acquireTurn(t.Context(), peer.QuotaKey{UID: 7}); err != nil {
 		t.Error(err)
 	}
 }
@@ -178,10 +178,10 @@ func TestTurns(t *testing.T) {
 func TestLongTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &Daemon{cfg: Config{Limits: Limits{Bodies: 1}}, turns: map[peer.QuotaKey]chan struct{}{}}
-		if _, err := d.turn(t.Context(), peer.QuotaKey{UID: 7}); err != nil {
+		if _, err := d.acquireTurn(t.Context(), peer.QuotaKey{UID: 7}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.turn(t.Context(), peer.QuotaKey{UID: 7}); err == nil || err.(*failure).status != 429 || !strings.Contains(err.Error(), "1 requests of user 7's") {
+		if _, err := d.acquireTurn(t.Context(), peer.QuotaKey{UID: 7}); err == nil || err.(*statusError).status != 429 || !strings.Contains(err.Error(), "1 requests of user 7's") {
 			t.Error(err)
 		}
 	})
@@ -196,7 +196,7 @@ func TestSilentBody(t *testing.T) {
 		l.conns <- answers
 		srv := &http.Server{
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				d.answer(w, r, anybody, func(r *request) (any, error) {
+				d.answer(w, r, anyProcess, func(r *request) (any, error) {
 					_, err := d.readPolicy(r, &api.Start{})
 					return nil, err
 				})
@@ -242,7 +242,7 @@ func (l *onlyOne) Addr() net.Addr { return &net.UnixAddr{} }
 // So many policies are parsed at a time, whoever they are from.
 func TestBodies(t *testing.T) {
 	d, c := served(t, DefaultLimits)
-	d.why = "" // the mistakes come before the kernel
+	d.unavailable = "" // the mistakes come before the kernel
 	for range maxBodies {
 		d.bodies <- struct{}{}
 	}
@@ -271,7 +271,7 @@ func TestFill(t *testing.T) {
 		r.fill(x.lines, x.size, x.around)
 		r.Generation++
 		s := d.newSession(&r, proc.Ended(1))
-		if got, want := s.takes(), (taken{sessions: 1, lines: x.wantLines, size: x.wantSize}); got != want {
+		if got, want := s.quotaUsage(), (usage{sessions: 1, lines: x.wantLines, size: x.wantSize}); got != want {
 			t.Errorf("%+v: %+v", x, got)
 		}
 		d.sessions[7] = s

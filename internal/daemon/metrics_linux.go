@@ -45,7 +45,7 @@ func newCounts() *counts {
 	}
 }
 
-// event counts one that is told.
+// event counts an event.
 func (c *counts) event(e *event.Event) {
 	c.events.Add(1, string(e.Kind))
 	switch e.Kind {
@@ -59,7 +59,7 @@ func (c *counts) event(e *event.Event) {
 	}
 }
 
-// onDisk counts how long it took until events were kept. What tells of several has waited for the last of them on purpose.
+// onDisk measures the delay until events were recorded. Aggregated ones are delayed on purpose, and left out.
 func (c *counts) onDisk(events []event.Event) {
 	now := time.Now()
 	for i := range events {
@@ -69,9 +69,9 @@ func (c *counts) onDisk(events []event.Event) {
 	}
 }
 
-// start counts how the making of a session ended, and how long it took.
+// start counts the result of creating a session, and how long it took.
 func (c *counts) start(since time.Time, err error) {
-	var f *failure
+	var f *statusError
 	switch {
 	case err == nil:
 		c.began.Add(1)
@@ -83,7 +83,7 @@ func (c *counts) start(since time.Time, err error) {
 	}
 }
 
-// usage counts what a session has taken that has ended. What one took whose cgroup is in another's, that one has taken.
+// usage counts what an ended session used. What is in an outer session's cgroup counts there.
 func (c *counts) usage(u *event.Usage, outermost bool) {
 	if u.Missing != "" {
 		c.unmeasured.Add(1)
@@ -101,10 +101,10 @@ func (c *counts) usage(u *event.Usage, outermost bool) {
 	}
 }
 
-// unwell says why no session of root's, and so of nobody's, may begin.
-func (d *Daemon) unwell() error {
-	if d.why != "" {
-		return errors.New(d.why)
+// checkHealth returns why no session can begin.
+func (d *Daemon) checkHealth() error {
+	if d.unavailable != "" {
+		return errors.New(d.unavailable)
 	}
 	if d.cfg.Audit != nil {
 		return d.cfg.Audit.Ready()
@@ -112,7 +112,7 @@ func (d *Daemon) unwell() error {
 	return nil
 }
 
-// page is all that can be measured. docs/daemon.md describes it; what it's named there a test holds to this.
+// page is the page of all metrics. docs/daemon.md describes it; a test compares the two.
 func (d *Daemon) page() string {
 	var p metrics.Page
 	states := map[string]float64{"starting": 0, "running": 0, "left": 0, "ending": 0}
@@ -122,7 +122,7 @@ func (d *Daemon) page() string {
 		s.mu.Unlock()
 	}
 	well := 0.0
-	if d.unwell() == nil {
+	if d.checkHealth() == nil {
 		well = 1
 	}
 	c := d.counts
@@ -137,15 +137,15 @@ func (d *Daemon) page() string {
 	p.Total("toolguard_sessions_written_bytes_total", "What they wrote to disks.", float64(c.written.Load()))
 	p.Histogram("toolguard_session_memory_peak_bytes", "The most memory that each of them had at a time.", c.memory)
 	p.Total("toolguard_sessions_unmeasured_total", "Sessions of which some of that isn't known.", float64(c.unmeasured.Load()))
-	p.Counter("toolguard_events_total", "Events that were told.", c.events)
-	p.Counter("toolguard_denials_total", "Denials that were told, by what they were about and why.", c.denials)
+	p.Counter("toolguard_events_total", "Events that were emitted.", c.events)
+	p.Counter("toolguard_denials_total", "Denials that were emitted, by resource and reason.", c.denials)
 	p.Counter("toolguard_events_lost_total", "What gaps of sessions count, by what has lost it: bpf is the kernel's ring buffer.", c.lost)
 	uncounted := c.uncounted.Load()
 	if d.cfg.Audit != nil {
 		uncounted += d.auditPage(&p)
 	}
 	p.Total("toolguard_gaps_uncounted_total", "Gaps that don't say how much was lost.", float64(uncounted))
-	processPage(&p, d.began)
+	processPage(&p, d.started)
 	return p.String()
 }
 
@@ -156,14 +156,14 @@ func (d *Daemon) auditPage(p *metrics.Page) (uncounted uint64) {
 	p.Gauge("toolguard_audit_files", "Its files.", float64(u.Files))
 	p.Total("toolguard_audit_records_total", "The number of its last record.", float64(u.Records))
 	p.Total("toolguard_audit_lost_total", "Events that couldn't be kept.", float64(u.Lost))
-	p.Total("toolguard_audit_withheld_total", "Events beyond their user's share, which were counted only.", float64(u.OverQuota))
+	p.Total("toolguard_audit_withheld_total", "Events beyond their user's quota, which were counted only.", float64(u.OverQuota))
 	p.Total("toolguard_audit_unsent_total", "Records that were removed before every sink had them.", float64(u.Unsent))
 	p.Gauges("toolguard_sink_behind_records", "Records that a sink hasn't got, as the shipper says.", "sink", u.Behind)
 	p.Histogram("toolguard_audit_delay_seconds", "From a denial in the kernel until it's kept on the disk.", d.counts.kept)
 	return u.Inexact
 }
 
-// processPage is about toolguardd's process, under the names that all have.
+// processPage adds the metrics of toolguardd's process, by their common names.
 func processPage(p *metrics.Page, began time.Time) {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) == nil {
@@ -179,7 +179,7 @@ func processPage(p *metrics.Page, began time.Time) {
 	p.Gauge("process_start_time_seconds", "When it was started, in seconds since 1970.", float64(began.UnixMilli())/1000)
 }
 
-// resident is how much memory this process takes, in bytes.
+// resident is the process's resident memory in bytes.
 func resident() (int64, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -191,41 +191,41 @@ func resident() (int64, error) {
 	return n * int64(os.Getpagesize()), err
 }
 
-// measured answers who reads metrics.
-func (d *Daemon) measured(w http.ResponseWriter) {
+// writeMetrics answers a request for metrics.
+func (d *Daemon) writeMetrics(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	_, _ = io.WriteString(w, d.page())
 }
 
-// health answers whether sessions can begin.
-func (d *Daemon) health(w http.ResponseWriter, tell bool) {
+// health answers whether sessions can begin; verbose: with the reason.
+func (d *Daemon) health(w http.ResponseWriter, verbose bool) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	err := d.unwell()
+	err := d.checkHealth()
 	switch {
 	case err == nil:
 		_, _ = io.WriteString(w, "ok\n")
 		return
-	case !tell:
+	case !verbose:
 		err = errors.New("no session can begin: 'toolguard events' and toolguardd's journal say why")
 	}
 	w.WriteHeader(http.StatusServiceUnavailable)
 	_, _ = io.WriteString(w, err.Error()+"\n")
 }
 
-// watchers bounds who reads metrics at a time.
-const watchers = 32
+// metricsConnections bounds the clients of metrics at a time.
+const metricsConnections = 32
 
-// ServeMetrics answers on a socket of anybody's until ctx ends: with sums and whether all is well, and nothing else.
+// ServeMetrics answers on a socket that every user may connect to, until ctx is done: with sums and the health alone.
 func (d *Daemon) ServeMetrics(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) { d.measured(w) })
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) { d.writeMetrics(w) })
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { d.health(w, false) })
 	srv := &http.Server{
-		Handler: metrics.Serialize(mux, watchers), MaxHeaderBytes: 16 << 10, ReadTimeout: answering, WriteTimeout: answering, IdleTimeout: answering,
+		Handler: metrics.Serialize(mux, metricsConnections), MaxHeaderBytes: 16 << 10, ReadTimeout: answering, WriteTimeout: answering, IdleTimeout: answering,
 	}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
-	err := srv.Serve(metrics.LimitConns(l, watchers))
+	err := srv.Serve(metrics.LimitConns(l, metricsConnections))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

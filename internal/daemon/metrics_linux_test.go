@@ -35,8 +35,8 @@ func TestMetrics(t *testing.T) {
 	d.hub.publish(1234554321, &event.Event{Kind: event.Gap, Session: secret, Count: 30, Mechanism: "bpf", Extra: map[string]string{"exact": "true"}})
 	d.hub.publish(1234554321, &event.Event{Kind: event.Gap, Session: secret, Mechanism: "toolguardd", Extra: map[string]string{"exact": "false"}})
 	_ = d.cfg.Audit.Sync()
-	d.why = "no kernel here"
-	d.counts.start(time.Now(), refuse(429, "too many"))
+	d.unavailable = "no kernel here"
+	d.counts.start(time.Now(), reject(429, "too many"))
 	d.counts.start(time.Now(), nil)
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -71,7 +71,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%d, %s", status, text)
 	}
 	refusedWith(t, c.Do("GET", api.Health, nil, nil), 503, "")
-	d.why = ""
+	d.unavailable = ""
 	if status, text := get("/healthz"); status != 200 || text != "ok\n" {
 		t.Errorf("%d, %s", status, text)
 	}

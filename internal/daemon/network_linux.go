@@ -17,17 +17,17 @@ import (
 	"github.com/toolguard/toolguard/internal/session/network"
 )
 
-// networkRecord is what a session's file has about its network.
+// networkRecord is the part of a session's file about its network.
 type networkRecord struct {
 	Upstream   []netip.AddrPort // the name servers that egress asks
 	Place      uint64           // the inode of its network namespace
-	Intercepts bool             // its command was told of a certificate authority
+	Intercepts bool             // its command has a certificate authority
 }
 
 // maxResolvers is as many as resolv.conf(5) can name.
 const maxResolvers = 3
 
-// whyNoNetwork says why rules about the network can't be decided for sessions within another one, or within none.
+// whyNoNetwork is the reason why toolguardd can't enforce network rules for sessions nested in a session, or for outermost ones (0).
 func (d *Daemon) whyNoNetwork(from uint64) string {
 	if d.noNetwork == "" && d.isLimited(from) {
 		return "the session around it has limits of memory, processes, processor or disk, whose cgroup nothing within leaves"
@@ -35,8 +35,8 @@ func (d *Daemon) whyNoNetwork(from uint64) string {
 	return d.noNetwork
 }
 
-// network is what holds the network of a new session; nil: nothing does, or what holds the session around it. Whatever leaves
-// that one's cgroup is held anew, by both policies.
+// network is the network of a new session; nil: toolguardd doesn't enforce one, or the outer session's applies. A session that leaves the
+// outer one's cgroup gets its own, with both policies.
 func (d *Daemon) network(from uint64, st *api.Start) (*networkRecord, error) {
 	var outer *networkRecord
 	if s := d.networkAround(from); s != nil {
@@ -46,24 +46,24 @@ func (d *Daemon) network(from uint64, st *api.Start) (*networkRecord, error) {
 		return nil, nil
 	}
 	if why := d.whyNoNetwork(from); why != "" {
-		return nil, refuse(422, "rules about the network can't be held: %s", why)
+		return nil, reject(422, "network rules can't be enforced: %s", why)
 	}
 	if outer != nil { // what answers within answers to what is without
 		return &networkRecord{Upstream: outer.Upstream}, nil
 	}
 	list := st.Network.Resolvers
 	if len(list) == 0 || len(list) > maxResolvers {
-		return nil, refuse(400, "a session's network takes one to %d name servers", maxResolvers)
+		return nil, reject(400, "a session's network takes one to %d name servers", maxResolvers)
 	}
 	for _, a := range list {
 		if !a.IsValid() || a.Port() != 53 {
-			return nil, refuse(400, "%s is no name server's address", a)
+			return nil, reject(400, "%s is no name server's address", a)
 		}
 	}
 	return &networkRecord{Upstream: list}, nil
 }
 
-// networkAround is the next session around, itself included, whose network is held.
+// networkAround is the innermost session, itself included, whose network toolguardd enforces.
 func (d *Daemon) networkAround(number uint64) *session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,8 +74,8 @@ func (d *Daemon) networkAround(number uint64) *session {
 	return s
 }
 
-// sockets are the kinds of sockets that a session may make since its network is held, or that of the session around it: no others than
-// that one.
+// sockets are the kinds of sockets that a session may create because its network, or the outer session's, is enforced. They are a subset of
+// the outer session's.
 func (d *Daemon) sockets(r *record, p *policies) loader.Flags {
 	flags := loader.Sockets
 	if r.Net == nil {
@@ -98,10 +98,10 @@ func (s *session) netConfig(c *policy.Compiled) (denials.Source, denials.Config)
 	if st := &s.record.Start; st.Network != nil {
 		cfg.Proxies = st.Network.Proxies
 	}
-	return s.source(), cfg
+	return s.denialSource(), cfg
 }
 
-// beginNetwork holds the session's cgroup, which nobody is in yet, where its toolguard has its network.
+// beginNetwork enforces the network on the session's cgroup, which is still empty, in its client's network namespace.
 func (s *session) beginNetwork(c *policy.Compiled) error {
 	place, err := network.NamespaceOf(s.client.FD)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *session) beginNetwork(c *policy.Compiled) error {
 	s.network.Place, s.network.Intercepts = inode, c.Intercepts()
 	s.bundle, err = s.net.Begin(source, cfg, network.Place{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream})
 	if err != nil {
-		s.net = nil // it has given itself up
+		s.net = nil // Begin has closed it
 		_ = place.Close()
 	}
 	return err
@@ -132,7 +132,7 @@ func inodeOf(f *os.File) (uint64, error) {
 	return st.Ino, os.NewSyscallError("fstat", err)
 }
 
-// resumeNetwork takes over what a toolguardd before has held. Where that can't be done all stays refused that egress would decide about.
+// resumeNetwork takes over the network from a former toolguardd. If that fails, everything that egress would decide stays denied.
 func (s *session) resumeNetwork(c *policy.Compiled) {
 	err := errors.New("its cgroup can't be opened")
 	if s.group.Load() != nil {
@@ -141,14 +141,14 @@ func (s *session) resumeNetwork(c *policy.Compiled) {
 	if err == nil {
 		return
 	}
-	s.d.log("session %s: its network can't be taken over, and all names stay refused: %v", s.id, err)
+	s.d.log("session %s: its network can't be taken over, and all names stay denied: %v", s.id, err)
 	if s.denials != nil {
-		s.denials.Missed("toolguardd", fmt.Sprintf("the network can't be taken over from the toolguardd before: names stay denied, and what is denied of addresses unreported: %v", err))
+		s.denials.Missed("toolguardd", fmt.Sprintf("the network can't be taken over from the toolguardd before: names stay denied, and denied addresses go unreported: %v", err))
 	}
 }
 
 func (s *session) takeOverNetwork(c *policy.Compiled) error {
-	place, err := s.findPlace()
+	place, err := s.findNamespace()
 	if err != nil {
 		return err
 	}
@@ -160,9 +160,9 @@ func (s *session) takeOverNetwork(c *policy.Compiled) error {
 	return err
 }
 
-// findPlace finds the session's network namespace again, by its toolguard, or by those that this has left.
-func (s *session) findPlace() (*os.File, error) {
-	if place := s.placeOf(s.client.FD); place != nil {
+// findNamespace finds the session's network namespace, by its client or by the processes in its cgroup.
+func (s *session) findNamespace() (*os.File, error) {
+	if place := s.namespaceOf(s.client.FD); place != nil {
 		return place, nil
 	}
 	pids, err := s.group.Load().Processes()
@@ -174,7 +174,7 @@ func (s *session) findPlace() (*os.File, error) {
 		if err != nil {
 			continue
 		}
-		place := s.placeOf(fd)
+		place := s.namespaceOf(fd)
 		_ = unix.Close(fd)
 		if place != nil {
 			return place, nil
@@ -183,8 +183,8 @@ func (s *session) findPlace() (*os.File, error) {
 	return nil, errors.New("none of its processes is in the network namespace where it began")
 }
 
-// placeOf is a process's network namespace, if it's the session's.
-func (s *session) placeOf(pidfd int) *os.File {
+// namespaceOf is a process's network namespace, if it's the session's.
+func (s *session) namespaceOf(pidfd int) *os.File {
 	place, err := network.NamespaceOf(pidfd)
 	if err != nil {
 		return nil
@@ -196,19 +196,19 @@ func (s *session) placeOf(pidfd int) *os.File {
 	return place
 }
 
-// reloadNetwork is called by who holds changing.
+// reloadNetwork changes the policy of the network. The caller has locked changing.
 func (s *session) reloadNetwork(generation uint32, c *policy.Compiled) error {
 	if s.network == nil {
 		return nil
 	}
 	if s.net == nil {
-		return refuse(409, "the network of session %s couldn't be taken over from the toolguardd before: end it ('toolguard sessions kill %s')", s.id, s.id)
+		return reject(409, "the network of session %s couldn't be taken over from the toolguardd before: end it ('toolguard sessions kill %s')", s.id, s.id)
 	}
 	return s.net.Reload(generation, c)
 }
 
-// endWithin has the session around, which holds this one's network, close the sockets that others have by now.
-func (s *session) endWithin(g *managed.Group) {
+// closeNestedSockets makes the outer session whose network applies close the sockets that this session has passed on.
+func (s *session) closeNestedSockets(g *managed.Group) {
 	outer := s.d.networkAround(s.from)
 	if s.network != nil || outer == nil {
 		return
@@ -220,7 +220,7 @@ func (s *session) endWithin(g *managed.Group) {
 	}
 }
 
-// endNetwork gives the network up, and returns what was refused there. Sessions within that end wait for it, with their cgroups.
+// endNetwork ends the network, and returns the denials. Nested sessions that end wait for it, with their cgroups.
 func (s *session) endNetwork() (counts cgroupsock.Counts) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -36,7 +36,7 @@ func TestSocketsWithin(t *testing.T) {
 		what string
 		ends func()
 	}{
-		{"it ends", func() { inner.endWithin(g) }},
+		{"it ends", func() { inner.closeNestedSockets(g) }},
 		{"the other's", func() { childtest.Must(t, outer.reloadNetwork(2, allows(t, "127.1.0.1:1"))) }}, // the last: nothing is granted then
 	} {
 		cmd := exec.Command("bash", "-c", fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d && echo open && cat <&3", l.Addr().(*net.TCPAddr).Port))

@@ -14,7 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// policies are a session's. Each is in a file of its own, which doesn't change, in the session's folder.
+// policies are the policies of a session. Each is in an immutable file in the session's folder.
 type policies struct {
 	asked   *policy.Compiled // what the one in force is, without those of the sessions around it, and the host's
 	size    int              // of the request that brought it
@@ -22,8 +22,8 @@ type policies struct {
 	all     map[uint32]*policy.Compiled // the first, and those in force now and before, by generation
 }
 
-// fill is for the next policy, with an image of so many lines, by a request of so many bytes within others of so many. The image before
-// keeps its room; the policy before is kept, and the first.
+// fill sets the sizes of the next policy: lines of its image, bytes of its request, and bytes of the outer sessions' policies (around). The
+// former image keeps its capacity. The former policy and the first stay.
 func (r *record) fill(lines, size, around int) {
 	before := r.Sizes
 	r.Sizes = map[uint32]int{r.Generation + 1: size + around}
@@ -38,12 +38,12 @@ func (r *record) fill(lines, size, around int) {
 	}
 }
 
-// policies are in memory as long as somebody uses them, and else in their files. Nobody changes them.
+// policies returns the policies, from memory while they are in use, else from their files. They are immutable.
 func (s *session) policies() (*policies, error) {
 	s.finding.Lock()
 	defer s.finding.Unlock()
 	s.mu.Lock()
-	recent, r := s.recent.Value(), s.record // whoever gives it another policy has these
+	recent, r := s.recent.Value(), s.record // a reload has these in use
 	s.mu.Unlock()
 	if recent != nil {
 		return recent, nil
@@ -55,7 +55,7 @@ func (s *session) policies() (*policies, error) {
 	defer done()
 	found, err := s.d.loadPolicies(&r)
 	if err != nil {
-		return nil, fmt.Errorf("look at what session %s is held to: %w", s.id, err)
+		return nil, fmt.Errorf("read the policies of session %s: %w", s.id, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,54 +63,54 @@ func (s *session) policies() (*policies, error) {
 	return found, nil
 }
 
-// reload gives the session another policy, put within the outer sessions'.
+// reload changes the session's policy to asked, restricted by the outer sessions'.
 func (s *session) reload(asked *policy.Compiled, size int) error {
 	s.mu.Lock()
 	st, info := s.record.Start, s.record.Info
 	s.mu.Unlock()
 	if asked.Workspace != info.Workspace || asked.TmpDir != "" && asked.TmpDir != info.TmpDir { // what runs there may have made symlinks of them
-		return refuse(409, "the policy is for the workspace %s and the TMPDIR %q, and session %s has %s and %q: has one of them been moved, or "+
+		return reject(409, "the policy is for the workspace %s and the TMPDIR %q, and session %s has %s and %q: has one of them been moved, or "+
 			"become a symlink?", asked.Workspace, asked.TmpDir, s.id, info.Workspace, info.TmpDir)
 	}
 	by := origin{s.from, s.uid, s.client.PID, s.mounts, true}
-	c, err := s.d.within(by, &st, asked)
+	c, err := s.d.restrict(by, &st, asked)
 	if err != nil {
 		return err
 	}
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if s.d.holds(s.from, c) != nil { // the one around it got another policy meanwhile
-		if c, err = s.d.within(by, &st, asked); err != nil {
+	if s.d.checkNested(s.from, c) != nil { // the one around it got another policy meanwhile
+		if c, err = s.d.restrict(by, &st, asked); err != nil {
 			return err
 		}
-		if err := s.d.holds(s.from, c); err != nil {
+		if err := s.d.checkNested(s.from, c); err != nil {
 			return err
 		}
 	}
-	if now := s.now(); s.denials == nil || now == api.Ending {
-		return refuse(409, "session %s is %s: only one that runs can get another policy", s.id, now)
+	if now := s.currentState(); s.denials == nil || now == api.Ending {
+		return reject(409, "session %s is %s: only one that runs can get another policy", s.id, now)
 	}
 	if s.record.Flags&^(loader.FlagsOf(c)|s.record.Sockets) != 0 {
-		return refuse(409, "new namespaces, internet sockets and kernel calls, which the session was allowed at its start, can't be taken "+
+		return reject(409, "new namespaces, internet sockets and kernel calls, which the session was allowed at its start, can't be taken "+
 			"from it while it runs: end it ('toolguard sessions kill %s')", s.id)
 	}
 	if n := s.network; n != nil && c.Intercepts() && !n.Intercepts {
-		return refuse(409, "tls_intercept can't be turned on for session %s while it runs: its command was told of no certificate authority; "+
+		return reject(409, "tls_intercept can't be turned on for session %s while it runs: its command has no certificate authority; "+
 			"end it ('toolguard sessions kill %s') and start it with this policy", s.id, s.id)
 	}
 	next := s.record.Generation + 1
 	img, err := image.New(c, next)
 	if err != nil {
-		return refuse(422, "%v", err)
+		return reject(422, "%v", err)
 	}
-	former, err := s.policies() // here until it's done: nobody looks for them in the files meanwhile
+	former, err := s.policies() // kept in memory until the reload is done: the files may be removed
 	if err != nil {
 		return err
 	}
 	defer runtime.KeepAlive(former)
 	before, r := s.record, s.record
 	r.fill(img.Lines(), size, s.d.sizeOf(s.from))
-	done, err := s.d.reserve(s.quotaKey(), taken{lines: max(0, r.Lines-before.Lines), size: max(0, r.Held-before.Held)})
+	done, err := s.d.reserve(s.quotaKey(), usage{lines: max(0, r.Lines-before.Lines), size: max(0, r.Held-before.Held)})
 	if err != nil {
 		return err
 	}

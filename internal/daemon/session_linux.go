@@ -17,7 +17,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/network"
 )
 
-// record is what a session's file holds: all that isn't in the kernel, but the policies.
+// record is the contents of a session's file: the state that is neither in the kernel nor a policy.
 type record struct {
 	Number     uint64
 	From       uint64    // the session that it narrows; 0: none
@@ -26,55 +26,55 @@ type record struct {
 	Client     uint64 // when the toolguard that started it began
 	Mounts     uint32 // the mount namespace that it sees files in
 	Thread     int    // that was put into it
-	Lines      int    // of its images: of the one before, too, which keeps its room until the next one comes
+	Lines      int    // of its images, the former one included, which keeps its capacity until the next reload
 	Latest     int    // of them, those of the image in force
 	Size       int    // of the request that brought its policy
-	Held       int    // of those that brought the policies that are kept, with those of the sessions around it, whose rules these have too
+	Held       int    // of those that brought the stored policies, the outer sessions' included
 	Flags      loader.Flags
-	Sockets    loader.Flags   // of these, those that it has since its network is held
-	Net        *networkRecord // nil: toolguardd doesn't hold its network
+	Sockets    loader.Flags   // of these, those that it has because its network is enforced
+	Net        *networkRecord // nil: toolguardd doesn't enforce its network
 	Generation uint32         // of the policy in force
-	Sizes      map[uint32]int // of Held, what each policy takes that is kept, by generation
+	Sizes      map[uint32]int // of Held, the size of each stored policy, by generation
 }
 
 // session is a session that this toolguardd owns.
 type session struct {
-	d       *Daemon
-	id      string
-	number  uint64
-	from    uint64
-	lines   atomic.Int64
-	size    atomic.Int64
-	uid     int
-	began   time.Time
-	lingers bool
-	limits  policy.Limits
-	flags   loader.Flags
-	mounts  uint32         // the mount namespace that it sees files in
-	network *networkRecord // nil: toolguardd doesn't hold its network
-	kernel  *loader.Session
-	group   atomic.Pointer[managed.Group] // nil: it has none yet
-	noGroup atomic.Pointer[error]         // why it gets none
-	whole   atomic.Bool                   // all of its processes are there
-	client  *proc.Process
-	bundle  []byte // of its certificate authority, for its toolguard
-	events  *event.Queue
-	ended   chan struct{} // closed when the client says so
-	killed  chan struct{} // closed when it's to end
-	over    chan struct{} // closed when nothing of it is left
-	stop    func()        // closes killed, once
-	dropped func()        // closes ended, once
+	d             *Daemon
+	id            string
+	number        uint64
+	from          uint64
+	lines         atomic.Int64
+	size          atomic.Int64
+	uid           int
+	began         time.Time
+	lingers       bool
+	limits        policy.Limits
+	flags         loader.Flags
+	mounts        uint32         // the mount namespace that it sees files in
+	network       *networkRecord // nil: toolguardd doesn't enforce its network
+	kernel        *loader.Session
+	group         atomic.Pointer[managed.Group] // nil: it has none yet
+	noGroup       atomic.Pointer[error]         // why it has none
+	groupComplete atomic.Bool                   // all of its processes are in its cgroup
+	client        *proc.Process
+	bundle        []byte // of its certificate authority, for its toolguard
+	events        *event.Queue
+	ended         chan struct{} // closed when the client reports the end of its command
+	killed        chan struct{} // closed when the session is to be killed
+	over          chan struct{} // closed when nothing of it is left
+	stop          func()        // closes killed, once
+	dropped       func()        // closes ended, once
 
-	changing sync.Mutex // held by who changes the session, which may take long, also beyond mu; nothing changes one that ends
-	finding  sync.Mutex // held by who looks for the policies, beyond mu, too
+	changing sync.Mutex // locked while the session is changed, which may take long; locked before mu; an ending session isn't changed
+	finding  sync.Mutex // locked while the policies are read; locked before mu
 
-	mu      sync.Mutex // held for moments: whoever looks doesn't wait
+	mu      sync.Mutex // locked for moments
 	record  record
-	recent  weak.Pointer[policies] // few need them once the session has begun
+	recent  weak.Pointer[policies] // rarely needed once the session has begun
 	state   api.State
-	denials *denials.Follower // nil: nobody is in it yet
-	net     *network.Managed  // nil: it's not held, or not any more
-	owner   *follower         // the client's queue; nil: it doesn't listen
+	denials *denials.Follower // nil: no thread is in it yet
+	net     *network.Managed  // nil: it isn't enforced, or no longer
+	owner   *follower         // the client's subscription; nil: none
 	exit    *event.Exit
 	end     api.End
 }
@@ -95,25 +95,25 @@ func (d *Daemon) newSession(r *record, client *proc.Process) *session {
 
 func (s *session) quotaKey() peer.QuotaKey { return peer.QuotaKey{UID: s.uid, Confined: s.from != 0} }
 
-// publish hands an event of the session's to all who may know of it: who started a session around it is told what is refused and executed in it.
+// publish sends an event to its subscribers. The client of an outer session gets the denials, gaps and executed programs.
 func (s *session) publish(e *event.Event) error {
 	s.d.hub.publish(s.uid, e)
-	if e.Kind == event.SessionStart || e.Kind == event.SessionEnd { // its toolguard tells these itself
+	if e.Kind == event.SessionStart || e.Kind == event.SessionEnd { // the client emits these itself
 		return nil
 	}
-	s.tell(e)
+	s.notifyOwner(e)
 	for from := s.from; from != 0 && (e.Kind == event.Denial || e.Kind == event.Gap || e.Kind == event.Exec); {
 		outer, err := s.d.session(from)
 		if err != nil {
 			break
 		}
-		outer.tell(e)
+		outer.notifyOwner(e)
 		from = outer.from
 	}
 	return nil
 }
 
-func (s *session) tell(e *event.Event) {
+func (s *session) notifyOwner(e *event.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.owner != nil {
@@ -121,8 +121,8 @@ func (s *session) tell(e *event.Event) {
 	}
 }
 
-// look is the session as it can be looked at.
-func (s *session) look() api.Session {
+// info is the session as the API shows it, without its usage.
+func (s *session) info() api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	info := s.record.Info
@@ -141,9 +141,9 @@ func (s *session) look() api.Session {
 	return info
 }
 
-// show is the session as people look at it.
-func (s *session) show() api.Session {
-	info := s.look()
+// infoWithUsage is the session as the API shows it.
+func (s *session) infoWithUsage() api.Session {
+	info := s.info()
 	info.Usage = s.usage()
 	return info
 }
@@ -157,13 +157,13 @@ func (s *session) isOver() bool {
 	}
 }
 
-func (s *session) now() api.State {
+func (s *session) currentState() api.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// change changes the record, in its file first. It's called by who holds changing.
+// change changes the record, after its file. The caller has locked changing.
 func (s *session) change(f func(*record)) error {
 	r := s.record
 	f(&r)
@@ -176,8 +176,8 @@ func (s *session) change(f func(*record)) error {
 	return nil
 }
 
-// source is where the session's policies are.
-func (s *session) source() denials.Source {
+// denialSource gives package denials access to the session's policies.
+func (s *session) denialSource() denials.Source {
 	return denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
 		p, err := s.policies()
 		if err != nil {
@@ -197,17 +197,17 @@ func (s *session) denialsConfig(c *policy.Compiled) denials.Config {
 	return cfg
 }
 
-// follow begins to report what is denied in the session, which a toolguardd before may have followed.
-func (s *session) follow(resumed bool) {
-	source := s.source()
-	source.Resumed = resumed
+// followDenials starts to report denials; resumed: a former toolguardd did so before.
+func (s *session) followDenials(resumed bool) {
+	who := s.denialSource()
+	who.Resumed = resumed
 	info := &s.record.Info
-	s.denials = denials.Follow(s.kernel, source, s.denialsConfig(&policy.Compiled{Name: info.Policy, Digest: info.Digest}))
+	s.denials = denials.Follow(s.kernel, who, s.denialsConfig(&policy.Compiled{Name: info.Policy, Digest: info.Digest}))
 }
 
-// attach has the client hear of the session until it's over, or its command has ended and the others go on, or done says that
-// the client is gone.
-func (s *session) attach(f *follower, begin func(), done <-chan struct{}) (end api.End, over bool) {
+// serveOwner sends events to the client until the session is over, or its command has ended and other processes continue, or done is
+// closed: the client is gone.
+func (s *session) serveOwner(f *follower, begin func(), done <-chan struct{}) (end api.End, over bool) {
 	var left <-chan struct{}
 	if s.lingers {
 		left = s.ended

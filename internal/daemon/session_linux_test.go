@@ -66,8 +66,8 @@ func TestHolds(t *testing.T) {
 		inner := in(api.Starting, c)
 		inner.from = x.from
 		status := 0
-		if err := d.holds(x.from, c); err != nil {
-			status = err.(*failure).status
+		if err := d.checkNested(x.from, c); err != nil {
+			status = err.(*statusError).status
 		}
 		if status != x.status {
 			t.Errorf("%+v: %d", x, status)
@@ -75,7 +75,7 @@ func TestHolds(t *testing.T) {
 		if x.status == 0 {
 			continue
 		}
-		if err := inner.enter(7); err == nil || err.(*failure).status != x.status || inner.record.Thread != 0 {
+		if err := inner.expectThread(7); err == nil || err.(*statusError).status != x.status || inner.record.Thread != 0 {
 			t.Errorf("%+v: entered: %v", x, err)
 		}
 	}
@@ -128,7 +128,7 @@ func TestEntering(t *testing.T) {
 			d := &Daemon{cfg: Config{Log: slog.New(slog.DiscardHandler)}}
 			s := d.newSession(&record{Info: api.Session{State: state, Started: time.Now()}}, proc.Ended(1))
 			defer s.events.Close()
-			s.expect()
+			s.endUnlessConfirmed()
 			for _, want := range []bool{false, ends} {
 				time.Sleep(entering - time.Second)
 				synctest.Wait()
@@ -143,20 +143,20 @@ func TestEntering(t *testing.T) {
 // Nothing changes a session that ends: who does so already is waited for, who comes later is refused.
 func TestEndingIsLeftAlone(t *testing.T) {
 	s := &session{state: api.Ending, denials: &denials.Follower{}}
-	if err := s.enter(7); err == nil {
+	if err := s.expectThread(7); err == nil {
 		t.Error("a thread enters a session that ends")
 	}
-	if err := s.join(os.Getpid()); err == nil {
+	if err := s.addCommand(os.Getpid()); err == nil {
 		t.Error("a command joins a session that ends")
 	}
 	s.record.Thread = 7
-	if err := s.adopted(); err == nil {
+	if err := s.confirmThread(); err == nil {
 		t.Error("a session that ends goes on to run")
 	}
 	s.changing.Lock()
 	settled := make(chan bool)
 	go func() {
-		s.settle()
+		s.blockEntry()
 		close(settled)
 	}()
 	select {
@@ -181,7 +181,7 @@ func TestNobodyEntersTheEnding(t *testing.T) {
 	}()
 	s := inKernel(t, d, <-thread)
 	childtest.Must(t, s.kernel.ExpectThread(s.thread(), 0))
-	s.settle()
+	s.blockEntry()
 	close(settled)
 	if err := <-done; err != nil {
 		t.Errorf("it came into the session: %v", err)
@@ -245,7 +245,7 @@ func TestExpel(t *testing.T) {
 func inKernel(t *testing.T, d *Daemon, thread int) *session {
 	t.Helper()
 	if d.kernel == nil {
-		t.Skipf("needs a kernel that takes LSM programs: %s", d.why)
+		t.Skipf("needs a kernel that takes LSM programs: %s", d.unavailable)
 	}
 	client, err := proc.Open(os.Getpid(), 0)
 	childtest.Must(t, err)
@@ -281,7 +281,7 @@ func TestOneCommand(t *testing.T) {
 	s := &session{id: "1", state: api.Running, over: make(chan struct{})}
 	close(s.over) // there is nothing in the kernel
 	s.record.Info.Command = 7
-	if err := s.join(os.Getpid()); err == nil || !strings.Contains(err.Error(), "has its command") {
+	if err := s.addCommand(os.Getpid()); err == nil || !strings.Contains(err.Error(), "has its command") {
 		t.Error(err)
 	}
 }
@@ -300,7 +300,7 @@ func TestUnwaited(t *testing.T) {
 	s := inKernel(t, d, 0)
 	pid := s.starts(t, "/bin/true", nil)
 	childtest.Must(t, unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
-	held := func() taken {
+	held := func() usage {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return d.leaving[s.quotaKey()]
@@ -326,7 +326,7 @@ func TestUnwaited(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-went
-	if held() != (taken{}) {
+	if held() != (usage{}) {
 		t.Errorf("%+v is held for a session that is no more", held())
 	}
 	if _, err := d.kernel.Resume(s.number); !errors.Is(err, loader.ErrOver) {
@@ -362,7 +362,7 @@ func TestNarrow(t *testing.T) {
 	}
 	add(1, 0, around)
 	all := []*session{add(2, 1, nil), add(3, 1, compiled(t, "/usr")), add(4, 2, nil)} // who has none panics; nobody is in the other
-	d.narrow(1)
+	d.restrictNested(1)
 	for _, s := range all {
 		if !isClosed(s.killed) {
 			t.Errorf("session %s isn't ended", s.id)
@@ -476,7 +476,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	childtest.Must(t, os.Rename(name+".away", name))
 	if err := d.resume(s.id); err != nil || d.sessions[s.number] == nil {
-		t.Errorf("not taken over: %v", err)
+		t.Errorf("not usage over: %v", err)
 	}
 	_ = out.Close()
 	if _, err := unix.Wait4(pid, nil, 0, nil); err != nil {
@@ -533,7 +533,7 @@ func TestPoliciesAreReadAside(t *testing.T) {
 	if p, err := other.policies(); p != used || err != nil {
 		t.Errorf("another session's: %p and not %p, %v", p, used, err)
 	}
-	waits.tell(&event.Event{Kind: event.Denial})
+	waits.notifyOwner(&event.Event{Kind: event.Denial})
 	select {
 	case err := <-found:
 		t.Fatalf("others have waited: %v", err)

@@ -19,10 +19,10 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// Serve answers on a socket until ctx ends.
+// Serve answers on a socket until ctx is done.
 func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
 	l := &peer.Listener{UnixListener: socket, MaxConnections: d.connections, SessionOf: d.sessionOf, Subuid: "/etc/subuid"}
-	if err := d.invite(socket); err != nil {
+	if err := d.markListener(socket); err != nil {
 		return err
 	}
 	srv := &http.Server{
@@ -33,13 +33,13 @@ func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
 	go func() {
 		defer close(stopped)
 		<-ctx.Done()
-		close(d.stopping) // who listens gets what there is
+		close(d.stopping) // subscribers get what is queued
 		late, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = srv.Shutdown(late)
 		_ = srv.Close()
 		told := make(chan struct{})
-		go func() { d.telling.Wait(); close(told) }()
+		go func() { d.streams.Wait(); close(told) }()
 		select {
 		case <-told:
 		case <-late.Done():
@@ -55,8 +55,8 @@ func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
 	return err
 }
 
-// invite lets the guarded connect, to begin sessions within their own.
-func (d *Daemon) invite(socket *net.UnixListener) error {
+// markListener lets confined processes connect, to begin nested sessions.
+func (d *Daemon) markListener(socket *net.UnixListener) error {
 	if d.kernel == nil {
 		return nil
 	}
@@ -82,10 +82,10 @@ const (
 	metricsSocket = "metrics"
 )
 
-// Listen is the socket that systemd hands over, or a new one at path for root and the members of the group toolguard; and the one for
-// metrics, if systemd has one, else nil.
+// Listen returns the socket that systemd passes, or a new one at path for root and the group toolguard; and the metrics socket of systemd,
+// or nil.
 func Listen(path string) (l *net.UnixListener, metrics net.Listener, err error) {
-	all, err := handed()
+	all, err := activatedSockets()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,7 +110,7 @@ func listen(path string) (*net.UnixListener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the lock says that nobody else listens there
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the lock shows that no other toolguardd listens there
 		return nil, err
 	}
 	old := unix.Umask(0o177)
@@ -122,7 +122,7 @@ func listen(path string) (*net.UnixListener, error) {
 	return l, share(path)
 }
 
-// share lets the members of the group toolguard connect, where there is one.
+// share gives access to the group toolguard, if there is one.
 func share(path string) error {
 	g, err := user.LookupGroup("toolguard")
 	if err != nil {
@@ -138,8 +138,8 @@ func share(path string) error {
 	return err
 }
 
-// handed are the sockets of systemd units (sd_listen_fds(3)), by their names; none where there are none.
-func handed() (map[string]net.Listener, error) {
+// activatedSockets are the sockets of systemd units (sd_listen_fds(3)) by their names.
+func activatedSockets() (map[string]net.Listener, error) {
 	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
 		return nil, nil
 	}
@@ -161,7 +161,7 @@ func handed() (map[string]net.Listener, error) {
 	return all, nil
 }
 
-// Notify tells systemd something (sd_notify(3)), if it's there to listen.
+// Notify sends a state to systemd (sd_notify(3)), if it started this process.
 func Notify(text string) error {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {
@@ -176,7 +176,7 @@ func Notify(text string) error {
 	return err
 }
 
-// Watchdog tells systemd that toolguardd isn't stuck, as often as it wants to hear it (sd_watchdog_enabled(3)).
+// Watchdog reports to systemd that toolguardd isn't blocked (sd_watchdog_enabled(3)).
 func (d *Daemon) Watchdog(ctx context.Context) {
 	us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
 	if err != nil || us <= 0 {
@@ -188,7 +188,7 @@ func (d *Daemon) Watchdog(ctx context.Context) {
 			tick.Stop()
 			return
 		case <-tick.C:
-			d.mu.Lock()   // whoever holds it for good
+			d.mu.Lock()   // a goroutine that never unlocks it
 			d.mu.Unlock() //nolint:staticcheck // is what the watchdog is for
 			_ = Notify("WATCHDOG=1")
 		}

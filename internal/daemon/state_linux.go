@@ -22,7 +22,7 @@ func (d *Daemon) policyFile(id string, generation uint32) string {
 	return filepath.Join(d.folder(), id, fmt.Sprintf("policy-%d.json", generation))
 }
 
-// openState makes the folder of the sessions' files, and makes sure that no other toolguardd uses it.
+// openState creates the folder of the sessions' files, and locks it against another toolguardd.
 func (d *Daemon) openState() error {
 	if err := os.MkdirAll(d.folder(), 0o700); err != nil {
 		return err
@@ -31,26 +31,26 @@ func (d *Daemon) openState() error {
 	if err != nil {
 		return fmt.Errorf("open the lock in %s: %w", d.cfg.State, err)
 	}
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil { // held as long as this process lives
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil { // locked as long as this process lives
 		return fmt.Errorf("another toolguardd uses %s", d.cfg.State)
 	}
 	return nil
 }
 
-// save writes a session's file, all of it or nothing.
+// save writes a session's file atomically.
 func (d *Daemon) save(r *record) error {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return refuse(422, "%v", err)
+		return reject(422, "%v", err)
 	}
 	if err := replace(d.file(r.Info.ID), text); err != nil {
-		return fmt.Errorf("keep what session %s is: %w", r.Info.ID, err)
+		return fmt.Errorf("write the file of session %s: %w", r.Info.ID, err)
 	}
 	return nil
 }
 
-// replace writes a file, all of it or nothing as long as the machine runs: sessions end with it, so nobody waits for a disk, as
-// audit.Replace does.
+// replace writes a file atomically for as long as the machine runs. It doesn't wait for the disk, unlike audit.Replace, because no session
+// outlives the machine.
 func replace(name string, text []byte) error {
 	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
 		return err
@@ -58,8 +58,8 @@ func replace(name string, text []byte) error {
 	return os.Rename(name+".new", name)
 }
 
-// savePolicy writes the file of the policy in force, which the session's file, written next, names: what it is, and what was asked for if
-// that isn't the same.
+// savePolicy writes the file of the policy in force, and the policy that was requested if it differs. The session's file, which is written
+// next, names it.
 func (d *Daemon) savePolicy(r *record, p *policies) error {
 	text, err := p.inForce.MarshalJSON() // not by json.Marshal, which reads it all once more
 	if err == nil && p.asked != p.inForce {
@@ -68,7 +68,7 @@ func (d *Daemon) savePolicy(r *record, p *policies) error {
 		text = append(append(text, '\n'), asked...)
 	}
 	if err != nil {
-		return refuse(422, "%v", err)
+		return reject(422, "%v", err)
 	}
 	name := d.policyFile(r.Info.ID, r.Generation)
 	err = os.Mkdir(filepath.Dir(name), 0o700)
@@ -76,14 +76,14 @@ func (d *Daemon) savePolicy(r *record, p *policies) error {
 		err = replace(name, text)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the policy of session %s: %w", r.Info.ID, err)
+		return fmt.Errorf("write the policy of session %s: %w", r.Info.ID, err)
 	}
 	return nil
 }
 
 // loadPolicies reads a session's policies.
 func (d *Daemon) loadPolicies(r *record) (*policies, error) {
-	d.tidy.Reset(quiet)
+	d.freeMemory.Reset(freeMemoryDelay)
 	p := &policies{size: r.Size, all: map[uint32]*policy.Compiled{}}
 	for generation := range r.Sizes {
 		c, asked, err := readPolicy(d.policyFile(r.Info.ID, generation))
@@ -96,7 +96,7 @@ func (d *Daemon) loadPolicies(r *record) (*policies, error) {
 		}
 	}
 	if p.inForce == nil {
-		return nil, errors.New("its file doesn't say which policy is in force")
+		return nil, errors.New("its file doesn't name the policy in force")
 	}
 	return p, nil
 }
@@ -119,7 +119,7 @@ func readPolicy(name string) (c, asked *policy.Compiled, err error) {
 	return c, asked, nil
 }
 
-// removePolicies removes those that were kept before and aren't any more. What stays goes with the session.
+// removePolicies removes the files of policies that the session no longer needs.
 func (d *Daemon) removePolicies(before, now *record) {
 	for generation := range before.Sizes {
 		if _, kept := now.Sizes[generation]; !kept {
@@ -128,14 +128,14 @@ func (d *Daemon) removePolicies(before, now *record) {
 	}
 }
 
-// remove forgets a session: first what says that there is one.
+// remove removes a session's files: first the one that makes it a session.
 func (d *Daemon) remove(id string) {
 	err := os.Remove(d.file(id))
 	if err == nil || errors.Is(err, os.ErrNotExist) {
 		err = os.RemoveAll(filepath.Join(d.folder(), id))
 	}
 	if err != nil {
-		d.log("forget session %s: %v", id, err)
+		d.log("remove the files of session %s: %v", id, err)
 	}
 }
 
@@ -146,7 +146,7 @@ func (d *Daemon) load(id string) (*record, error) {
 		err = json.Unmarshal(text, r)
 	}
 	if err == nil && r.Info.ID != id {
-		err = errors.New("its file doesn't say what it is")
+		err = errors.New("its file names another session")
 	}
 	return r, err
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// follow hands events out as they happen, or from some time on.
+// follow sends events as they happen, or from a time on.
 func (d *Daemon) follow(r *request) (any, error) {
 	ask := r.URL.Query()
 	format, err := event.ParseFormat(ask.Get("format"))
 	if err != nil {
-		return nil, refuse(400, "%v", err)
+		return nil, reject(400, "%v", err)
 	}
-	w := &wanted{uid: r.peer.UID, session: ask.Get("session"), tool: ask.Get("tool"), kind: ask.Get("kind"), reason: ask.Get("reason")}
+	w := &filter{uid: r.peer.UID, session: ask.Get("session"), tool: ask.Get("tool"), kind: ask.Get("kind"), reason: ask.Get("reason")}
 	if ask.Has("since") {
 		since, err := time.Parse(time.RFC3339, ask.Get("since"))
 		if err != nil {
-			return nil, refuse(400, "since: write a time such as 2026-11-21T08:15:02Z")
+			return nil, reject(400, "since: write a time such as 2026-11-21T08:15:02Z")
 		}
 		w.since = since.UnixMilli()
 		return nil, d.history(r, w, format, ask.Get("follow") == "true")
@@ -36,7 +36,7 @@ func (d *Daemon) follow(r *request) (any, error) {
 		<-begun
 		return r.send(format.Append(nil, e))
 	}), waitingEvents)}
-	d.hub.join(f) // whoever waits for the answer to begin misses nothing after
+	d.hub.subscribe(f) // a client that waits for the answer's start misses no later event
 	r.w.Header().Set("Content-Type", "application/x-ndjson")
 	_ = r.send(nil)
 	close(begun)
@@ -44,15 +44,15 @@ func (d *Daemon) follow(r *request) (any, error) {
 	case <-r.Context().Done():
 	case <-d.stopping:
 	}
-	d.hub.leave(f)
+	d.hub.unsubscribe(f)
 	return nil, nil
 }
 
-// notices tells the toolguard that started a session what happens in it, from when its thread is in, beside net/http: its buffers and the
-// depth of its stack would take more memory, as long as the session lasts, than all else of it.
+// notices sends the client of a session what happens in it, from when its thread is in it. It takes over the connection from net/http, whose
+// buffers and stack would use more memory than the rest of the session.
 func notices(r *request, s *session) (any, error) {
-	if s.now() == api.Starting {
-		if err := s.adopted(); err != nil {
+	if s.currentState() == api.Starting {
+		if err := s.confirmThread(); err != nil {
 			return nil, err
 		}
 	}
@@ -60,11 +60,11 @@ func notices(r *request, s *session) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.d.telling.Go(func() { s.notify(c) })
+	s.d.streams.Go(func() { s.notify(c) })
 	return nil, nil
 }
 
-// notify answers with what happens in the session. The answer is complete when its last line says so.
+// notify writes the answer of notices. Its last line shows that it is complete.
 func (s *session) notify(c net.Conn) {
 	defer c.Close()
 	send := func(n api.Notice) error {
@@ -74,14 +74,14 @@ func (s *session) notify(c net.Conn) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_, _ = c.Read(make([]byte, 1)) // it has said all
+		_, _ = c.Read(make([]byte, 1)) // end of file, or an error
 	}()
 	begun := make(chan struct{})
 	f := follower{queue: event.NewQueueSize(sink(func(e *event.Event) error {
 		<-begun
 		return send(api.Notice{Event: e})
 	}), waitingEvents)}
-	end, over := s.attach(&f, func() {
+	end, over := s.serveOwner(&f, func() {
 		_ = write(c, []byte("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/x-ndjson\r\n\r\n"))
 		close(begun)
 	}, gone)
@@ -91,7 +91,7 @@ func (s *session) notify(c net.Conn) {
 	}
 }
 
-// write writes a piece of an answer that goes on.
+// write writes a piece of a stream.
 func write(c net.Conn, text []byte) error {
 	_ = c.SetWriteDeadline(time.Now().Add(answering))
 	_, err := c.Write(text)
@@ -100,7 +100,7 @@ func write(c net.Conn, text []byte) error {
 
 var errLeft = errors.New("the request has been answered")
 
-// send sends a piece of an answer that goes on. Whoever does so beside the handler may come too late.
+// send writes a piece of a stream. A call from another goroutine than the handler may come after the answer.
 func (r *request) send(text []byte) error {
 	r.sending.Lock()
 	defer r.sending.Unlock()
@@ -116,34 +116,34 @@ func (r *request) send(text []byte) error {
 	return errors.Join(err, c.Flush())
 }
 
-// leave makes sure that nothing is being sent and nothing will be: once the handler has returned, r.w may be another request's.
+// leave waits for a write, and prevents later ones: after the handler has returned, r.w may belong to another request.
 func (r *request) leave() {
 	r.left.Store(true)
 	if !r.sending.TryLock() {
-		_ = http.NewResponseController(r.w).SetWriteDeadline(time.Unix(1, 0)) // ends it, whoever doesn't read
+		_ = http.NewResponseController(r.w).SetWriteDeadline(time.Unix(1, 0)) // aborts the write if the client doesn't read
 		r.sending.Lock()
 	}
 	r.sending.Unlock()
 }
 
-// command is where the command waits to be put into the session's cgroup: it says a byte, and gets one when it's in. Who it is
-// the kernel tells with the byte (SCM_CREDENTIALS, unix(7)).
+// command is the connection on which the command waits for its cgroup: it sends a byte, and gets one when it's in. The kernel identifies it
+// by SCM_CREDENTIALS (unix(7)).
 func (d *Daemon) command(r *request, s *session) (any, error) {
 	if !s.beginsInGroup() || s.group.Load() == nil {
-		return nil, refuse(409, "session %s has no limits that need a cgroup", s.id)
+		return nil, reject(409, "session %s has no limits that need a cgroup", s.id)
 	}
 	c, _, err := http.NewResponseController(r.w).Hijack()
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	if err := d.await(c.(*peer.Conn).UnixConn, s); err != nil {
+	if err := d.receiveCommand(c.(*peer.Conn).UnixConn, s); err != nil {
 		d.log("the command of session %s isn't started: %v", s.id, err)
 	}
 	return nil, nil
 }
 
-func (d *Daemon) await(c *net.UnixConn, s *session) error {
+func (d *Daemon) receiveCommand(c *net.UnixConn, s *session) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
@@ -156,19 +156,19 @@ func (d *Daemon) await(c *net.UnixConn, s *session) error {
 	if _, err := c.Write([]byte("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")); err != nil {
 		return err
 	}
-	pid, err := saidBy(c)
+	pid, err := receivePID(c)
 	if err != nil {
 		return err
 	}
-	if err := s.join(pid); err != nil {
+	if err := s.addCommand(pid); err != nil {
 		return err
 	}
 	_, err = c.Write([]byte{1})
 	return err
 }
 
-// saidBy receives a byte, and returns which process sent it.
-func saidBy(c *net.UnixConn) (pid int, err error) {
+// receivePID receives a byte, and returns the PID of its sender.
+func receivePID(c *net.UnixConn) (pid int, err error) {
 	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
 	n, m, _, _, err := c.ReadMsgUnix(make([]byte, 1), oob)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestNothingIsSentLate(t *testing.T) {
 				since := time.Now()
 				var sent atomic.Int64
 				sender := make(chan struct{})
-				(&Daemon{}).answer(w, r, anybody, func(r *request) (any, error) {
+				(&Daemon{}).answer(w, r, anyProcess, func(r *request) (any, error) {
 					req = r
 					if !stuck {
 						close(sender)
@@ -98,7 +98,7 @@ func TestNotices(t *testing.T) {
 		return in
 	}
 	in := follow()
-	s.tell(&event.Event{Kind: event.Denial, Target: "/one"})
+	s.notifyOwner(&event.Event{Kind: event.Denial, Target: "/one"})
 	var n api.Notice
 	if err := in.Next(&n); err != nil || n.Event == nil || n.Event.Target != "/one" {
 		t.Errorf("%+v, %v", n, err)
@@ -111,7 +111,7 @@ func TestNotices(t *testing.T) {
 	}
 	in = follow()
 	defer in.Close()
-	s.tell(&event.Event{Kind: event.Denial, Target: "/two"})
+	s.notifyOwner(&event.Event{Kind: event.Denial, Target: "/two"})
 	s.end.Denied = 2
 	close(s.over)
 	var got []api.Notice

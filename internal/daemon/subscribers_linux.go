@@ -8,26 +8,26 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// waitingEvents bounds what waits for each who listens, in bytes.
+// waitingEvents bounds a subscriber's queue, in bytes.
 const waitingEvents = 256 << 10
 
-// hub hands events to all who listen.
+// hub sends events to all subscribers.
 type hub struct {
 	mu        sync.Mutex
 	stream    *event.Stream
 	counts    *counts
 	audit     *audit.Log // nil: none
-	listeners map[*follower]bool
+	followers map[*follower]bool
 }
 
-// follower is somebody who listens.
+// follower is a subscriber.
 type follower struct {
 	uid   int
 	wants func(*event.Event) bool
 	queue *event.Queue
 }
 
-// publish numbers an event of a user's session and hands it out. It doesn't wait, nor has others wait while secrets are looked for.
+// publish numbers an event of a user's session and sends it. It doesn't block, and redacts secrets before it locks.
 func (h *hub) publish(uid int, e *event.Event) {
 	owned := e.Clean()
 	if e = &owned; e.Session != "" {
@@ -40,31 +40,31 @@ func (h *hub) publish(uid int, e *event.Event) {
 		h.audit.Record(e) // which numbers them itself
 	}
 	out := h.stream.Next(e)
-	for f := range h.listeners {
+	for f := range h.followers {
 		if mayAsk(f.uid, uid) && f.wants(&out) {
 			f.queue.Write(&out)
 		}
 	}
 }
 
-func (h *hub) join(f *follower) {
+func (h *hub) subscribe(f *follower) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.listeners[f] = true
+	h.followers[f] = true
 }
 
-// leave returns when all that f was handed has gone out, or can't.
-func (h *hub) leave(f *follower) {
+// unsubscribe returns when the queue of f has been written, or failed.
+func (h *hub) unsubscribe(f *follower) {
 	h.mu.Lock()
-	delete(h.listeners, f)
+	delete(h.followers, f)
 	h.mu.Unlock()
 	_, _ = f.queue.Close()
 }
 
-// mayAsk tells whether a user may know of what is another one's.
+// mayAsk reports whether a user may see what belongs to another one.
 func mayAsk(uid, owner int) bool { return uid == 0 || uid == owner }
 
-// sink is a function that takes events.
+// sink is a function as an event.Writer.
 type sink func(*event.Event) error
 
 // Write calls it.

@@ -15,7 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// takeOver makes this toolguardd the owner of the sessions that one before has left.
+// takeOver makes this toolguardd the owner of the sessions of the former one.
 func (d *Daemon) takeOver() {
 	entries, err := os.ReadDir(d.folder())
 	if err != nil {
@@ -24,7 +24,7 @@ func (d *Daemon) takeOver() {
 	for _, e := range entries {
 		id := e.Name()
 		if !e.IsDir() {
-			d.log("%s is removed: it's of a version of toolguard that kept its sessions otherwise", id)
+			d.log("%s is removed: it belongs to another version of toolguard", id)
 			_ = os.Remove(filepath.Join(d.folder(), id))
 			continue
 		}
@@ -32,18 +32,18 @@ func (d *Daemon) takeOver() {
 		case errors.Is(err, loader.ErrOver):
 			d.over(id)
 		case err != nil:
-			d.log("session %s can't be taken over: it stays guarded, and nobody hears of it: %v", id, err)
+			d.log("session %s can't be taken over: it stays confined, and its denials go unreported: %v", id, err)
 		}
 	}
 	taken := d.all(0)
 	for _, s := range taken { // when all are known, those around first
 		if err := s.catchUp(); err != nil {
-			d.log("session %s is ended: it can't be held to the policy that it was to get: %v", s.id, err)
+			d.log("session %s is ended: the policy that it was to get can't be applied: %v", s.id, err)
 			s.stop()
 		}
 		go s.supervise()
-		if s.now() != api.Starting {
-			go s.alongside()
+		if s.currentState() != api.Starting {
+			go s.moveIntoGroup()
 		}
 	}
 	d.hub.publish(0, &event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{
@@ -54,7 +54,7 @@ func (d *Daemon) takeOver() {
 	}
 }
 
-// resume takes one session over.
+// resume takes over one session.
 func (d *Daemon) resume(id string) error {
 	r, err := d.load(id)
 	if errors.Is(err, os.ErrNotExist) { // toolguardd was killed while it made or forgot it
@@ -81,7 +81,7 @@ func (d *Daemon) resume(id string) error {
 	s.kernel, s.recent = kernel, weak.Make(p)
 	if r.Info.Cgroup != "" {
 		if g, err := managed.Open(r.Info.Cgroup); err != nil {
-			d.log("session %s: its limits hold, and its cgroup can't be looked at: %v", id, err)
+			d.log("session %s: its limits stay enforced, and its cgroup can't be opened: %v", id, err)
 			s.noGroup.Store(&err)
 		} else {
 			s.group.Store(g)
@@ -89,10 +89,10 @@ func (d *Daemon) resume(id string) error {
 	}
 	switch {
 	case r.Info.State != api.Starting:
-		s.follow(true)
-		s.denials.Missed("toolguardd", "there was no toolguardd for a while: what its predecessor had heard and not told yet is lost")
+		s.followDenials(true)
+		s.denials.Missed("toolguardd", "there was no toolguardd for a while: what its predecessor had collected and not emitted yet is lost")
 	case r.Thread != 0:
-		s.expect()
+		s.endUnlessConfirmed()
 	}
 	if r.Net != nil {
 		s.resumeNetwork(p.inForce)
@@ -103,8 +103,8 @@ func (d *Daemon) resume(id string) error {
 	return nil
 }
 
-// catchUp finishes what a toolguardd before was killed in: to give the session the policy that its file has, or to put it within that of
-// the session around it.
+// catchUp finishes what the former toolguardd was killed in: applying the policy that the session's file names, or restricting it by that
+// of the outer session.
 func (s *session) catchUp() error {
 	g, err := s.kernel.Generation()
 	if err != nil || g == s.record.Generation && s.from == 0 {
@@ -126,13 +126,13 @@ func (s *session) catchUp() error {
 			return err
 		}
 	}
-	if s.d.holds(s.from, p.inForce) != nil {
-		return s.again()
+	if s.d.checkNested(s.from, p.inForce) != nil {
+		return s.reapplyPolicy()
 	}
 	return nil
 }
 
-// over cleans up after a session that has ended while there was no toolguardd, or is another version's.
+// over cleans up after a session that ended without a toolguardd, or that belongs to another version.
 func (d *Daemon) over(id string) {
 	r, err := d.load(id)
 	if err != nil {
@@ -141,7 +141,7 @@ func (d *Daemon) over(id string) {
 	if r.Info.Cgroup != "" {
 		if g, err := managed.Open(r.Info.Cgroup); err == nil {
 			if busy, err := g.Populated(); err == nil && busy {
-				d.log("session %s was being ended, or is of another version of toolguard: what runs in it still stays guarded, and nobody hears of it", id)
+				d.log("session %s was being ended, or is of another version of toolguard: what runs in it stays confined, and its denials go unreported", id)
 				return
 			}
 			_ = g.Remove()

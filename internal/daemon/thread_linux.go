@@ -9,17 +9,17 @@ import (
 	"github.com/toolguard/toolguard/internal/loader"
 )
 
-// enter has the kernel put a thread of the client's into the session at the next thing that it does.
-func (s *session) enter(thread int) error {
+// expectThread makes the kernel add a thread of the client's to the session at its next operation that a hook sees.
+func (s *session) expectThread(thread int) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if s.now() != api.Starting || s.record.Thread != 0 {
-		return refuse(409, "a thread has entered this session already")
+	if s.currentState() != api.Starting || s.record.Thread != 0 {
+		return reject(409, "a thread has entered this session already")
 	}
-	if err := s.holds(); err != nil {
+	if err := s.checkNested(); err != nil {
 		return err
 	}
-	if err := peer.RequireNoNewPrivs(s.client.PID, thread); err != nil { // the programs leave it out, too, but can't say why
+	if err := peer.RequireNoNewPrivs(s.client.PID, thread); err != nil { // the BPF programs check it, too, but can't report it
 		return err
 	}
 	if err := s.change(func(r *record) { r.Thread = thread }); err != nil {
@@ -28,20 +28,20 @@ func (s *session) enter(thread int) error {
 	if err := s.kernel.ExpectThread(s.thread(), s.from); err != nil {
 		return err
 	}
-	s.expect()
+	s.endUnlessConfirmed()
 	return nil
 }
 
-// holds makes sure that the session is within the one around it still.
-func (s *session) holds() error {
-	if s.from == 0 { // its policies needn't be read
+// checkNested returns an error unless the outer session's policy still restricts this session's.
+func (s *session) checkNested() error {
+	if s.from == 0 { // no outer session restricts it
 		return nil
 	}
 	p, err := s.policies()
 	if err != nil {
 		return err
 	}
-	return s.d.holds(s.from, p.inForce)
+	return s.d.checkNested(s.from, p.inForce)
 }
 
 // thread is the one that enters the session.
@@ -49,47 +49,47 @@ func (s *session) thread() loader.Thread {
 	return loader.Thread{Process: s.client.PID, ID: s.record.Thread}
 }
 
-// entering bounds how long a session may be without its toolguard saying that the thread is in: nobody hears of it until then, and
-// the programs look for the thread with all that happens on the machine.
+// entering bounds the time until the client confirms that its thread is in the session. Until then no events are collected, and the BPF
+// programs check every task for the thread.
 const entering = 10 * time.Second
 
-// expect ends the session unless its toolguard says soon that the thread is in.
-func (s *session) expect() {
+// endUnlessConfirmed ends the session unless its client confirms in time that the thread is in it.
+func (s *session) endUnlessConfirmed() {
 	time.AfterFunc(entering, func() {
 		s.changing.Lock()
 		defer s.changing.Unlock()
-		if s.now() == api.Starting {
-			s.d.log("session %s is ended: process %d had a thread put into it and didn't go on", s.id, s.client.PID)
+		if s.currentState() == api.Starting {
+			s.d.log("session %s is ended: process %d announced a thread and didn't confirm that it's in the session", s.id, s.client.PID)
 			s.stop()
 		}
 	})
 }
 
-// adopted makes sure that the thread is in, and begins to hear of the session.
-func (s *session) adopted() error {
+// confirmThread checks that the thread is in the session, and starts to report denials.
+func (s *session) confirmThread() error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if s.now() != api.Starting || s.record.Thread == 0 {
-		return refuse(409, "no thread is about to enter this session")
+	if s.currentState() != api.Starting || s.record.Thread == 0 {
+		return reject(409, "no thread is about to enter this session")
 	}
 	if err := s.kernel.ConfirmThread(s.thread()); err != nil {
 		return err
 	}
 	if s.kernel.Counts().Living <= 0 {
-		return refuse(409, "the thread isn't in the session: it hasn't done anything since")
+		return reject(409, "the thread isn't in the session: it has done nothing that a hook sees since")
 	}
 	if err := s.change(func(r *record) { r.Info.State = api.Running }); err != nil {
 		return err
 	}
-	if !s.begun() {
-		return refuse(409, "session %s is being ended", s.id)
+	if !s.startReporting() {
+		return reject(409, "session %s is being ended", s.id)
 	}
-	s.tellStart()
-	go s.alongside()
+	s.emitStart()
+	go s.moveIntoGroup()
 	return nil
 }
 
-func (s *session) tellStart() {
+func (s *session) emitStart() {
 	st := &s.record.Start
 	s.denials.Emit(event.Event{
 		Kind: event.SessionStart, Mechanism: "bpf", Degraded: st.Degraded, Removed: st.Removed,
@@ -97,14 +97,14 @@ func (s *session) tellStart() {
 	})
 }
 
-// begun begins to hear of the session, unless it's being ended.
-func (s *session) begun() bool {
+// startReporting starts to report denials, unless the session is ending.
+func (s *session) startReporting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state != api.Starting {
 		return false
 	}
 	s.state = api.Running
-	s.follow(false)
+	s.followDenials(false)
 	return true
 }
