@@ -36,7 +36,7 @@ const (
 // Protocol is the number of the form that the requests of a session's start have, with the policy in them. Other versions have others.
 const Protocol = 2
 
-// MaxBody is the most that a request may say, in bytes.
+// MaxBody is the maximum size of a request's body, in bytes.
 const MaxBody = 8 << 20
 
 // FirstGeneration is the generation of the policy that a session begins with: its filters of system calls are of that one to its end.
@@ -48,11 +48,11 @@ type Daemon struct {
 	Protocol int            `json:"protocol"`
 	PID      int            `json:"pid"`
 	Started  time.Time      `json:"started"`
-	Sessions int            `json:"sessions"`      // those that the asker may see
+	Sessions int            `json:"sessions"`      // those that the client may see
 	Why      string         `json:"why,omitempty"` // why no session can begin; "": they can
-	Network  string         `json:"network"`       // why no session of the asker's can have rules about the network decided; "": they can
-	Denials  string         `json:"denials"`       // why what Landlock denies can't be reported to the asker; "": it can
-	Cgroups  cgroup.Support `json:"cgroups"`       // what can be limited in the asker's sessions
+	Network  string         `json:"network"`       // why no session of the client's can have rules about the network decided; "": they can
+	Denials  string         `json:"denials"`       // why what Landlock denies can't be reported to the client; "": it can
+	Cgroups  cgroup.Support `json:"cgroups"`       // what can be limited in the client's sessions
 }
 
 // Session is a session as it can be looked at.
@@ -60,7 +60,7 @@ type Session struct {
 	ID        string    `json:"id"`
 	UID       int       `json:"uid"`
 	PID       int       `json:"pid"`               // of the toolguard that started it
-	Command   int       `json:"command,omitempty"` // the command's first process, where toolguardd was told
+	Command   int       `json:"command,omitempty"` // the command's first process, where it is known
 	Tool      string    `json:"tool,omitempty"`
 	Agent     string    `json:"agent,omitempty"`
 	Argv      []string  `json:"argv"`
@@ -79,12 +79,12 @@ type Session struct {
 	Started   time.Time `json:"started"`
 	State     State     `json:"state"`
 
-	Network bool   `json:"network,omitempty"` // toolguardd holds its network
+	Network bool   `json:"network,omitempty"` // toolguardd enforces its network rules
 	Bundle  []byte `json:"bundle,omitempty"`  // of the session's certificate authority, in PEM; in the answer to POST Sessions alone
 
-	Tasks  int    `json:"tasks"`  // threads in it
-	Denied uint64 `json:"denied"` // how often something was refused
-	Untold uint64 `json:"untold"` // of them, those that are no event: too many at once
+	Tasks      int    `json:"tasks"`  // threads in it
+	Denied     uint64 `json:"denied"` // denials
+	Unreported uint64 `json:"untold"` // of them, those without an event: too many at a time
 
 	Usage *event.Usage `json:"usage,omitempty"` // what it has taken until now
 }
@@ -96,11 +96,11 @@ type State string
 const (
 	Starting State = "starting" // its command doesn't run yet
 	Running  State = "running"
-	Left     State = "left"   // the toolguard that started it is gone, and was told to leave it running
+	Left     State = "left"   // the toolguard that started it is gone, and its command was started with --linger
 	Ending   State = "ending" // what is left of it is being ended
 )
 
-// Start is the body of POST Sessions: what a session is to be. The answer is a Session with nobody in it.
+// Start is the body of POST Sessions: what a session is to be. The answer is a Session without a thread in it.
 type Start struct {
 	Policy   *policy.Compiled `json:"policy"`
 	Limits   policy.Limits    `json:"limits"` // those of the policy that are to be set
@@ -111,12 +111,12 @@ type Start struct {
 	Removed  []string         `json:"removed,omitempty"`  // the names of the variables that the command doesn't get, for it too
 	Home     string           `json:"home,omitempty"`     // what ~ stands for
 	Linger   bool             `json:"linger,omitempty"`   // leave the command's other processes running
-	Network  *Network         `json:"network,omitempty"`  // its rules about the network are to be held; the command enters a cgroup then
+	Network  *Network         `json:"network,omitempty"`  // its network rules are to be enforced; the command enters a cgroup then
 }
 
 // Network is what toolguardd can't find out about the network.
 type Network struct {
-	Resolvers []netip.AddrPort `json:"resolvers"`         // the name servers that the asker would ask
+	Resolvers []netip.AddrPort `json:"resolvers"`         // the name servers that the client would ask
 	Proxies   []Proxy          `json:"proxies,omitempty"` // that the command's variables name
 }
 
@@ -128,7 +128,7 @@ type Proxy struct {
 	Port     string `json:"port,omitempty"` // "": whichever the clients take
 }
 
-// Enter is the body of PUT Thread: one of the asker's own threads, which is in the session from then on, and for good.
+// Enter is the body of PUT Thread: one of the client's own threads, which is in the session from then on, and for good.
 type Enter struct {
 	Thread int `json:"thread"`
 }
@@ -148,8 +148,8 @@ type Record struct {
 	Totals *kernelaudit.Totals `json:"totals,omitempty"` // the last, once the client has sent a byte: the command has ended
 }
 
-// Begin is how toolguardd knows a session's Landlock domains: by the name that a thread has which makes one (PR_SET_NAME). Nobody else
-// may learn it.
+// Begin is how toolguardd knows a session's Landlock domains: by the name that a thread has which makes one (PR_SET_NAME). It is secret
+// to other processes.
 type Begin struct {
 	Name string `json:"name"`
 	PID  int    `json:"pid"` // the client's, as toolguardd sees it: that of denials is of the same kind
@@ -162,8 +162,8 @@ type Outcome struct {
 
 // End is what became of a session.
 type End struct {
-	Denied uint64 `json:"denied"`
-	Untold uint64 `json:"untold"`
+	Denied     uint64 `json:"denied"`
+	Unreported uint64 `json:"untold"`
 
 	Usage *event.Usage `json:"usage,omitempty"` // what it has taken
 }

@@ -17,19 +17,19 @@ import (
 // Client asks the toolguardd that listens on a socket.
 type Client struct {
 	Socket string
-	Keep   bool // the connection of a request that is answered is the next one's, too: for who makes several at once
+	Keep   bool // the connection of a request that is answered is the next one's, too: for a client that sends several at a time
 
 	mu   sync.Mutex
 	kept *exchange // nil: there is none
 }
 
-// ErrNotRunning says that there is no toolguardd.
+// ErrNotRunning is the error if there is no toolguardd.
 var ErrNotRunning = errors.New("toolguardd isn't running: root starts it ('systemctl start toolguardd')")
 
-// ErrNotPermitted says that there is one, and that this user may not ask it.
+// ErrNotPermitted is the error if this user may not connect to toolguardd.
 var ErrNotPermitted = errors.New("this user may not ask toolguardd: root and the members of the group toolguard may (sudo usermod -aG toolguard USER, and log in again)")
 
-// Refusal is an answer that says no.
+// Refusal is an answer with an error status.
 type Refusal struct {
 	Status int
 	Why    string
@@ -40,18 +40,18 @@ func (r *Refusal) Error() string { return "toolguardd: " + r.Why }
 // How long toolguardd may take to answer what isn't about waiting. It may have to start first, and to load the programs.
 const patience = 2 * time.Minute
 
-// slowTime is after what time somebody who waits for an answer is notified.
+// slowTime is the time after which Slow is called.
 const slowTime = 4 * time.Second
 
 // Slow, where it's set, is called when toolguardd hasn't answered for slowTime. A signal in what it returns ends the waiting.
 var Slow func() <-chan os.Signal
 
-// ErrInterrupted says that somebody ended the waiting for an answer.
+// ErrInterrupted is the error after a signal ended the waiting for an answer.
 var ErrInterrupted = errors.New("toolguardd didn't answer, and the waiting for it was ended")
 
 var errSlow = errors.New("toolguardd doesn't answer")
 
-// watch has somebody notified when the answer is slow, until the returned function is called.
+// watch calls Slow when the answer is slow, until the returned function is called.
 func (x *exchange) watch() (stop func()) {
 	if Slow == nil {
 		return func() {}
@@ -167,8 +167,8 @@ func (c *Client) stream(method, path string, body any) (*Stream, error) {
 	return x.stream(x.request(method, path, text))
 }
 
-// stream begins to read an answer. Whoever refuses a request may close before it has read it all, so what was said is read also
-// where the request failed.
+// stream begins to read an answer. toolguardd may reject a request and close before it has read it all, so the answer is
+// read even where sending the request failed.
 func (x *exchange) stream(sent error) (*Stream, error) {
 	stop := x.watch()
 	status, body, err := x.answer()
@@ -211,7 +211,7 @@ func (s *Stream) Begin() (*Begin, error) {
 	var r Record
 	err := s.Next(&r)
 	if err == nil && (r.Begin == nil || r.Begin.Name == "" || len(r.Begin.Name) > maxThreadName) {
-		err = errors.New("it doesn't say how it knows the session: it's of another version")
+		err = errors.New("it doesn't name the session: it's of another version")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read toolguardd's answer: %w", err)
@@ -228,8 +228,8 @@ func (s *Stream) Send() error {
 	return err
 }
 
-// Body is the answer as it is, for who doesn't use Next.
+// Body is the answer as it is, for a caller that doesn't use Next.
 func (s *Stream) Body() io.Reader { return s.body }
 
-// Close lets go of the connection.
+// Close closes the connection.
 func (s *Stream) Close() error { return s.x.conn.Close() }

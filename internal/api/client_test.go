@@ -95,19 +95,19 @@ func TestCutOff(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusConflict)
-		_ = json.NewEncoder(w).Encode(Failure{"no room"})
+		_ = json.NewEncoder(w).Encode(Failure{"no capacity"})
 	})
 	var refusal *Refusal
-	if err := c.Do("GET", "/x", nil, nil); !errors.As(err, &refusal) || refusal.Status != 409 || err.Error() != "toolguardd: no room" {
+	if err := c.Do("GET", "/x", nil, nil); !errors.As(err, &refusal) || refusal.Status != 409 || err.Error() != "toolguardd: no capacity" {
 		t.Error(err)
 	}
-	c = &Client{Socket: filepath.Join(t.TempDir(), "nobody")}
+	c = &Client{Socket: filepath.Join(t.TempDir(), "none")}
 	if err := c.Do("GET", "/x", nil, nil); !errors.Is(err, ErrNotRunning) {
 		t.Error(err)
 	}
 }
 
-// What doesn't speak HTTP is told apart from toolguardd.
+// What doesn't speak HTTP is distinguished from toolguardd.
 func TestNotHTTP(t *testing.T) {
 	for _, answer := range []string{
 		"", "hello\n", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
@@ -174,8 +174,8 @@ func TestKeep(t *testing.T) {
 	if len(conns) != 0 {
 		t.Error("a stream has a connection of its own, although there was one")
 	}
-	ask("/beside")
+	ask("/alongside")
 	if len(conns) != 1 {
-		t.Errorf("%d connections were made beside a stream", len(conns))
+		t.Errorf("%d connections were made during a stream", len(conns))
 	}
 }

@@ -1,4 +1,4 @@
-// Package api is what toolguardd and those who ask it say to each other: JSON over HTTP/1.1 on a unix socket. docs/daemon.md
-// tells it to people. The client here speaks just as much HTTP as that takes: every start of a command loads it, and package
+// Package api is the protocol between toolguardd and its clients: JSON over HTTP/1.1 on a unix socket. docs/api.md
+// describes it. The client here implements the part of HTTP that this needs: every start of a command loads it, and package
 // net/http would cost each a millisecond.
 package api

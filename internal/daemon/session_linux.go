@@ -129,11 +129,11 @@ func (s *session) info() api.Session {
 	info.State = s.state
 	if !s.isOver() {
 		c := s.kernel.Counts()
-		info.Tasks, info.Denied, info.Untold = c.Living, c.Denied, c.Suppressed+c.Lost
+		info.Tasks, info.Denied, info.Unreported = c.Living, c.Denied, c.Suppressed+c.Lost
 	}
 	if s.net != nil {
 		c := s.net.Counts()
-		info.Denied, info.Untold = info.Denied+c.Denied, info.Untold+c.Suppressed+c.Lost
+		info.Denied, info.Unreported = info.Denied+c.Denied, info.Unreported+c.Suppressed+c.Lost
 	}
 	if g := s.group.Load(); g != nil {
 		info.Cgroup = g.Path()

@@ -112,7 +112,7 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 	if reported != nil {
 		counts := reported.End()
 		s.mu.Lock()
-		s.end = api.End{Denied: counts.Denied + net.Denied, Untold: counts.Suppressed + counts.Lost + net.Suppressed + net.Lost}
+		s.end = api.End{Denied: counts.Denied + net.Denied, Unreported: counts.Suppressed + counts.Lost + net.Suppressed + net.Lost}
 		s.mu.Unlock()
 		if limit {
 			reported.LimitMet("wall_time", s.limits.WallTime.Place, 1)

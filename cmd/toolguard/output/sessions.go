@@ -31,8 +31,8 @@ func (s *Screen) Sessions(list []api.Session) {
 func (s *Screen) Session(x api.Session) {
 	defer s.flush()
 	denied := fmt.Sprint(x.Denied)
-	if x.Untold > 0 {
-		denied += fmt.Sprintf(", %d of them without an event: too many at once", x.Untold)
+	if x.Unreported > 0 {
+		denied += fmt.Sprintf(", %d of them without an event: too many at once", x.Unreported)
 	}
 	rows := [][]cell{
 		{c("session"), cs(bold, x.ID)},
@@ -81,14 +81,14 @@ func figures(u *event.Usage) (processor, memory, read, written string) {
 	if u == nil {
 		u = &event.Usage{}
 	}
-	say := func(n *uint64, as func(int64) string) string {
+	format := func(n *uint64, as func(int64) string) string {
 		if n == nil {
 			return "-"
 		}
 		return as(int64(*n))
 	}
 	seconds := func(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
-	return say(u.CPU, seconds), say(u.Memory, Amount), say(u.Read, Amount), say(u.Written, Amount)
+	return format(u.CPU, seconds), format(u.Memory, Amount), format(u.Read, Amount), format(u.Written, Amount)
 }
 
 // since is how long ago something was.
