@@ -76,7 +76,7 @@ status is that of exec.`,
 			if i < 0 {
 				return &output.UsageError{Command: cmd.CommandPath(), Msg: fmt.Sprintf("there is no preset for an agent %q: use %s", args[0], orList(names)), Hint: "any other runs by 'toolguard exec'"}
 			}
-			if err := f.refuse(cmd); err != nil {
+			if err := f.checkSupport(cmd); err != nil {
 				return err
 			}
 			return a.agent(&f, agents[i], args[1:])
@@ -121,7 +121,7 @@ func makeFile(path, text string) {
 }
 
 // compile is load; for an agent lookups of names are granted too where its hosts are granted by their ports alone, since toolguard answers
-// lookups only where it can tell hosts apart.
+// lookups only where it can distinguish hosts.
 func (a *app) compile(f *execFlags, tmp string) (*policy.Compiled, error) {
 	c, err := a.load(&f.policyFlags, tmp)
 	if err != nil || f.presets == nil {

@@ -76,7 +76,7 @@ something went wrong.`,
 	return cmd
 }
 
-// policyOf is the one file of the run's policy, or the user's own for its workspace if there was none; "" where it can't be told.
+// policyOf is the one file of the run's policy, or the user's own for its workspace if there was none; "" where it is unknown.
 func policyOf(run *userfiles.Run) string {
 	switch files := run.Flags.Policies; len(files) {
 	case 0:
@@ -108,7 +108,7 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 	switch same := bytes.Equal(p.Text, old); {
 	case same && len(left) > 0:
 		a.err.Message("nothing was written")
-		return said(exitNo)
+		return exitStatus(exitNo)
 	case same:
 		a.err.Message("%s allows it already", file)
 		return nil
@@ -124,7 +124,7 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 	}
 	a.err.Message("wrote %s", file)
 	if len(left) > 0 {
-		return said(exitNo)
+		return exitStatus(exitNo)
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (a *app) agree(yes bool) error {
 	answer, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is a no
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		a.err.Message("nothing was written")
-		return said(exitNo)
+		return exitStatus(exitNo)
 	}
 	return nil
 }

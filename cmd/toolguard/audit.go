@@ -63,7 +63,7 @@ number and hash with what was noted or sent elsewhere, or give --key.`,
 				err = a.answer(asJSON, r, func() { a.out.Audit(r) })
 			}
 			if err == nil && len(r.Problems) > 0 {
-				err = said(exitNo)
+				err = exitStatus(exitNo)
 			}
 			return err
 		},
@@ -157,7 +157,7 @@ func (a *app) verifyAudit(folder, key string) (*report.Report, error) {
 	return p.last.Report, nil
 }
 
-// progress takes what is said while an audit is verified.
+// progress reads the progress messages of a verification.
 type progress struct {
 	screen *output.Screen
 	text   bytes.Buffer
@@ -203,7 +203,7 @@ func (a *app) daemonProgram(out io.Writer, args ...string) error {
 	}
 	err = cmd.Wait()
 	if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() && s.Signal() == syscall.SIGPIPE {
-		return said(exitTrouble) // nobody takes more of it
+		return exitStatus(exitTrouble) // the reader has closed the pipe
 	}
 	if text := strings.TrimSpace(strings.TrimPrefix(why.String(), "toolguardd: ")); err != nil && text != "" {
 		return errors.New(text)
@@ -211,7 +211,7 @@ func (a *app) daemonProgram(out io.Writer, args ...string) error {
 	return err
 }
 
-// findDaemonProgram is toolguardd, beside toolguard or where it's installed.
+// findDaemonProgram is toolguardd, next to toolguard or where it's installed.
 func findDaemonProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -66,7 +66,7 @@ func (a *app) batch(p *policyFlags, by *backendFlags) error {
 		if err := enc.Encode(reply); err != nil {
 			return err
 		}
-		if in.Buffered() == 0 { // whoever asks may be waiting for the answer before the next question
+		if in.Buffered() == 0 { // the client may wait for the answer before it asks the next question
 			if err := out.Flush(); err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func (a *app) batch(p *policyFlags, by *backendFlags) error {
 		return err
 	}
 	if worst != 0 {
-		return said(worst)
+		return exitStatus(worst)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ of the worst answer.`,
 			answer, here := by.judge(c).ask(q)
 			err = a.answer(asJSON, output.AnswerJSON(answer, here), func() { a.out.Answer(q, answer, here) })
 			if err == nil && answer.Decision != "allow" {
-				err = said(exitNo)
+				err = exitStatus(exitNo)
 			}
 			return err
 		},
@@ -100,7 +100,7 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 			e, here := by.judge(c).explain(q)
 			err = a.answer(asJSON, output.ExplanationJSON(e, here), func() { a.out.Explanation(q, e, here) })
 			if err == nil && e.Answer.Decision != "allow" {
-				err = said(exitNo)
+				err = exitStatus(exitNo)
 			}
 			return err
 		},

@@ -30,7 +30,7 @@ backend.`,
 				}
 			})
 			if err == nil && !slices.ContainsFunc(m.Backends, func(b backend.BackendState) bool { return b.Available }) {
-				err = said(exitNo)
+				err = exitStatus(exitNo)
 			}
 			return err
 		},

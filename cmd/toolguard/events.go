@@ -37,7 +37,7 @@ func (f *execFlags) eventsFile() string {
 	return file
 }
 
-// openEvents opens what --events names. end waits for it to take what it can, and tells what it didn't.
+// openEvents opens what --events names. end waits until it has written its queue, and reports what it dropped.
 func (a *app) openEvents(f *execFlags) (q *event.Queue, end func(), err error) {
 	if f.events == "" {
 		return nil, func() {}, nil
@@ -93,11 +93,11 @@ func (f *execFlags) eventsTarget() (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.events), f.notShared(fd)
 }
 
-// openFile opens the file that --events names. It's appended to, and only its owner may read it: it tells what the command did
+// openFile opens the file that --events names. It's appended to, and only its owner may read it: it shows what the command did
 // and what it was called with. It isn't opened through a symlink, which an earlier command may have left.
 func (f *execFlags) openFile() (*os.File, error) {
 	file, err := os.OpenFile(f.events, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
-	if err != nil && !errors.Is(err, unix.ENXIO) { // a socket, or a pipe that nobody reads
+	if err != nil && !errors.Is(err, unix.ENXIO) { // a socket, or a pipe without a reader
 		return nil, fmt.Errorf("--events %s: %w: name a file that you can write", f.events, errors.Unwrap(err))
 	}
 	if info, bad := file.Stat(); err != nil || bad != nil || !info.Mode().IsRegular() {
@@ -106,7 +106,7 @@ func (f *execFlags) openFile() (*os.File, error) {
 	return file, f.notShared(int(file.Fd()))
 }
 
-// notShared refuses a file that the command gets as one of its descriptors: it could cut it off and write it anew. What goes
+// notShared rejects a file that the command gets as one of its descriptors: it could cut it off and overwrite it. What goes
 // into a pipe or to a terminal can't be taken back that way.
 func (f *execFlags) notShared(fd int) error {
 	var events, kept unix.Stat_t

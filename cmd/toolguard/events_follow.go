@@ -79,20 +79,20 @@ func (d *daemonFlags) completeSession(cmd *cobra.Command) {
 	}
 }
 
-// sinceWhen is the time that somebody means who says so at a time.
-func sinceWhen(said string, now time.Time) (time.Time, error) {
-	if said == "all" {
+// sinceWhen parses a time, absolute or before now.
+func sinceWhen(text string, now time.Time) (time.Time, error) {
+	if text == "all" {
 		return time.Unix(0, 0), nil
 	}
-	if ago, err := time.ParseDuration(said); err == nil && ago >= 0 {
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02T15:04:05", time.DateOnly} {
-		if at, err := time.ParseInLocation(layout, said, now.Location()); err == nil {
+		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--since %s: write how long ago, such as 90s or 2h, a time such as 2026-11-21T08:15:02Z, or all", said)
+	return time.Time{}, fmt.Errorf("--since %s: write how long ago, such as 90s or 2h, a time such as 2026-11-21T08:15:02Z, or all", text)
 }
 
 // follow copies an answer. toolguardd has made its text fit for a terminal. One that goes on and on ends with toolguardd.

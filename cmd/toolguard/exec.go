@@ -62,7 +62,7 @@ Flags end at the first word that isn't one, or at "--": what follows is the comm
 			if len(args) == 0 && !f.dryRun {
 				return usagef(cmd, "name the command to run")
 			}
-			if err := f.refuse(cmd); err != nil {
+			if err := f.checkSupport(cmd); err != nil {
 				return err
 			}
 			return a.exec(&f, args)
@@ -89,8 +89,8 @@ func (f *execFlags) defineRun(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.json, "json", false, "with --dry-run: print JSON, for machines")
 }
 
-// refuse turns down what this build can't do, before anything is read.
-func (f *execFlags) refuse(cmd *cobra.Command) error {
+// checkSupport rejects flags that this build doesn't support, before anything is read.
+func (f *execFlags) checkSupport(cmd *cobra.Command) error {
 	switch {
 	case f.json && !f.dryRun:
 		return usagef(cmd, "--json goes with --dry-run")
@@ -117,7 +117,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	f.ensure = true
 	if launch.HasChildren() {
 		code, err := launch.Reexec()
-		return cmp.Or(err, said(code))
+		return cmp.Or(err, exitStatus(code))
 	}
 	s, err := session.Begin(f.report == "never" && f.events == "", f.daemon != "none" && f.backend != "landlock")
 	if err != nil {
@@ -153,15 +153,15 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	}
 	if err != nil {
 		f.unrecorded = errors.Is(err, session.ErrUnrecorded)
-		return a.notStarted(c, err)
+		return a.startError(c, err)
 	}
 	if r.Code != 0 {
-		return said(r.Code)
+		return exitStatus(r.Code)
 	}
 	return nil
 }
 
-// begins says what isn't enforced, unless nobody wants to know.
+// begins reports what isn't enforced, unless --quiet.
 func (a *app) begins(f *execFlags, c *policy.Compiled) func(backend.Report) {
 	switch {
 	case f.quiet:
@@ -213,15 +213,15 @@ func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result, 
 	}
 }
 
-// notStarted chooses the exit status of a command that never ran.
-func (a *app) notStarted(c *policy.Compiled, err error) error {
-	var refused *session.Refused
+// startError chooses the exit status of a command that never ran.
+func (a *app) startError(c *policy.Compiled, err error) error {
+	var rejected *session.Refused
 	var missing *launch.NotFound
 	var denied *launch.NotExecutable
 	switch {
-	case errors.As(err, &refused):
-		a.err.Refusal(refused.Report, c.Name)
-		return said(exitRefused)
+	case errors.As(err, &rejected):
+		a.err.Refusal(rejected.Report, c.Name)
+		return exitStatus(exitNotStarted)
 	case errors.As(err, &missing):
 		return &status{exitNotFound, err}
 	case errors.As(err, &denied):
@@ -248,7 +248,7 @@ func (a *app) dryRun(f *execFlags) (err error) {
 	}
 	err = a.answer(f.json, output.CoverageJSON(r, c), func() { a.out.Coverage(r, c) })
 	if err == nil && len(r.Refusals) > 0 {
-		err = said(exitRefused)
+		err = exitStatus(exitNotStarted)
 	}
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
-// backendFlags say what is to enforce a policy, and what need not be enforced.
+// backendFlags select what is to enforce a policy, and what need not be enforced.
 type backendFlags struct {
 	backend  string
 	daemon   string

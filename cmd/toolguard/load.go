@@ -26,7 +26,7 @@ import (
 // hostPolicies is where the host's policies are: they restrict every session of the machine.
 const hostPolicies = "/etc/toolguard/policy.d"
 
-// policyFlags say which policy counts, for whom and where.
+// policyFlags select which policy counts, for whom and where.
 type policyFlags struct {
 	files     []string
 	tool      string
@@ -52,7 +52,7 @@ func (p *policyFlags) define(cmd *cobra.Command) {
 	p.defineContext(cmd)
 }
 
-// defineFiles adds the flags that say which policies count.
+// defineFiles adds the flags that select which policies count.
 func (p *policyFlags) defineFiles(cmd *cobra.Command, help string) {
 	cmd.Flags().StringArrayVar(&p.files, "policy", nil, help)
 	if err := cmd.RegisterFlagCompletionFunc("policy", completePolicy); err != nil {
@@ -61,7 +61,7 @@ func (p *policyFlags) defineFiles(cmd *cobra.Command, help string) {
 	cmd.Flags().BoolVar(&p.noDetect, "no-detect", false, "take no presets into the built-in default policy for what the workspace, the command and PATH are")
 }
 
-// defineContext adds the flags that say for whom and where a policy counts.
+// defineContext adds the flags that select for whom and where a policy counts.
 func (p *policyFlags) defineContext(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&p.tool, "tool", "", "on behalf of which tool: what the policy says in [tools.`NAME`.access] counts too")
@@ -237,7 +237,7 @@ func searchPath() string {
 	return "/usr/bin:/bin"
 }
 
-// terminal is the terminal that one of the three standard streams is, or "". Only Linux tells by /proc.
+// terminal is the terminal that one of the three standard streams is, or "". Only Linux has it in /proc.
 func terminal() string {
 	if runtime.GOOS != "linux" {
 		return ""
@@ -287,7 +287,7 @@ func completePolicy(_ *cobra.Command, _ []string, typed string) ([]string, cobra
 	return []string{"toml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// noArgs refuses arguments.
+// noArgs rejects arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef(cmd, "it takes no argument, and %q is one", args[0])

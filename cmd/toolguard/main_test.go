@@ -44,7 +44,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// canSeeDenials tells whether this user can read what the kernel says of denials.
+// canSeeDenials reports whether this user can read the kernel's records of denials.
 func canSeeDenials() bool {
 	return slices.ContainsFunc(backend.Doctor().Probes, func(p backend.Probe) bool {
 		return p.Name == "denial events" && p.Result == backend.Yes

@@ -78,7 +78,7 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 			}
 			err = a.answer(asJSON, output.LintJSON(mistakes, warnings, starts), func() { a.out.Lint(mistakes, warnings, starts) })
 			if err == nil && (mistakes != nil || starts != nil && !starts.Starts) {
-				err = said(exitNo)
+				err = exitStatus(exitNo)
 			}
 			return err
 		},
@@ -184,7 +184,7 @@ func (a *app) format(files []string, write, check bool) error {
 		}
 	}
 	if changed {
-		return said(exitNo)
+		return exitStatus(exitNo)
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ share a line; --json has them all.`,
 			changes := explain.Diff(old, new)
 			err = a.answer(asJSON, output.ChangesJSON(changes), func() { a.out.Changes(changes) })
 			if err == nil && len(changes) > 0 {
-				err = said(exitNo)
+				err = exitStatus(exitNo)
 			}
 			return err
 		},

@@ -13,7 +13,7 @@ import (
 
 var must = childtest.Must
 
-// TestReportIsBounded: however many different things were refused, some are listed, and all are counted.
+// TestReportIsBounded: however many different things were denied, some are listed, and all are counted.
 func TestReportIsBounded(t *testing.T) {
 	var in []byte
 	const kinds = 3 * output.MostListed

@@ -20,7 +20,7 @@ import (
 const (
 	exitNo            = 1   // the answer is no: denied, a policy with errors, two policies that differ
 	exitTrouble       = 2   // there is no answer
-	exitRefused       = 125 // exec, agent: toolguard failed or refused, nothing was started
+	exitNotStarted    = 125 // exec, agent: nothing was started
 	exitNotExecutable = 126 // exec, agent: the command may not be executed
 	exitNotFound      = 127 // exec, agent: there is no such command
 )
@@ -29,7 +29,7 @@ const (
 type app struct {
 	in  io.Reader
 	out *output.Screen // answers
-	err *output.Screen // everything else that is said
+	err *output.Screen // every other message
 
 	quiet bool // no remarks
 }
@@ -53,7 +53,7 @@ func (a *app) answer(asJSON bool, machines any, people func()) error {
 	return nil
 }
 
-// status ends a command with an exit status. A nil err means that all is said already.
+// status ends a command with an exit status. A nil err means that the message has been written.
 type status struct {
 	code int
 	err  error
@@ -68,8 +68,8 @@ func (s *status) Error() string {
 
 func (s *status) Unwrap() error { return s.err }
 
-// said is the exit status alone.
-func said(code int) error { return &status{code: code} }
+// exitStatus is the error that ends a command with a status and without a message.
+func exitStatus(code int) error { return &status{code: code} }
 
 func usagef(cmd *cobra.Command, format string, args ...any) error {
 	return &output.UsageError{Command: cmd.CommandPath(), Msg: fmt.Sprintf(format, args...)}
@@ -109,7 +109,7 @@ func (a *app) run(args []string) (code int) {
 		if p := recover(); p != nil {
 			a.err.Crash(p, debug.Stack())
 			if code = exitTrouble; len(args) > 0 && runs(args[0]) {
-				code = exitRefused
+				code = exitNotStarted
 			}
 		}
 	}()
@@ -117,13 +117,13 @@ func (a *app) run(args []string) (code int) {
 	root := a.root(args)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
-	err = cmp.Or(a.out.Failed(), err) // an answer that nobody gets is none, also where it was no
+	err = cmp.Or(a.out.Failed(), err) // an answer that could not be written is an error, whatever it was
 	if err == nil {
 		return 0
 	}
 	code = exitTrouble
 	if runs(cmd.Name()) {
-		code = exitRefused
+		code = exitNotStarted
 	}
 	var s *status
 	if errors.As(err, &s) {
@@ -136,7 +136,7 @@ func (a *app) run(args []string) (code int) {
 	return code
 }
 
-// runs tells whether a command of that name runs another one.
+// runs reports whether a command of that name runs another one.
 func runs(name string) bool { return name == "exec" || name == "agent" }
 
 // root builds the command line, but only the one command that args name, when they name one: exec is started often, and

@@ -86,7 +86,7 @@ func TestCrash(t *testing.T) {
 	for _, row := range []struct {
 		args []string
 		code int
-	}{{[]string{"exec", "--dry-run"}, exitRefused}, {[]string{"check", "fs", "read", "x"}, exitTrouble}} {
+	}{{[]string{"exec", "--dry-run"}, exitNotStarted}, {[]string{"check", "fs", "read", "x"}, exitTrouble}} {
 		s, b := plainScreen()
 		a := &app{in: strings.NewReader(""), err: s} // nothing to write answers to
 		if got := a.run(row.args); got != row.code || !strings.Contains(b.String(), "toolguard: a mistake in toolguard: ") {

@@ -15,7 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 )
 
-// daemonFlags say where toolguardd is.
+// daemonFlags select the socket of toolguardd.
 type daemonFlags struct{ socket string }
 
 func (d *daemonFlags) define(cmd *cobra.Command) {
@@ -88,7 +88,7 @@ func aboutSession(d *daemonFlags, use, short string, do func(id string) error) *
 func (d *daemonFlags) ids() (ids []string) {
 	var list []api.Session
 	if err := d.client().Do("GET", api.Sessions, nil, &list); err != nil {
-		return nil // there's no place to say it
+		return nil // there is no stream to report it on
 	}
 	for _, s := range list {
 		ids = append(ids, s.ID+"\t"+output.Clean(output.CommandLine(s.Argv)))
@@ -135,7 +135,7 @@ func newSessionsReload(a *app) *cobra.Command {
 			return err
 		}
 		p.tool, p.agent, p.workspace, p.running = s.Tool, s.Agent, s.Workspace, &s
-		p.own = slices.DeleteFunc(s.Files, func(f string) bool { // what isn't there any more, nobody writes
+		p.own = slices.DeleteFunc(s.Files, func(f string) bool { // a file that no longer exists can't be changed
 			_, err := os.Lstat(f)
 			return errors.Is(err, fs.ErrNotExist)
 		})

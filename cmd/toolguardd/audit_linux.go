@@ -64,7 +64,7 @@ func verifyAudit(folder, key string) error {
 	return enc.Encode(report.Progress{Report: found})
 }
 
-// plain tells whether a line has nothing in it that could control a terminal, as those of a spool haven't.
+// plain reports whether a line has nothing in it that could control a terminal, as those of a spool haven't.
 func plain(line []byte) bool {
 	return utf8.Valid(line) && !bytes.ContainsFunc(bytes.TrimSuffix(line, []byte("\n")), func(r rune) bool { return !strconv.IsPrint(r) })
 }
@@ -85,7 +85,7 @@ func exportAudit(folder string, want audit.Filter) error {
 		case err != nil:
 			return err
 		case want.Matches(line) && !plain(line):
-			missing = cmp.Or(missing, fmt.Errorf("record %d isn't as any is written: 'toolguard audit verify' tells more", r.Cursor().Sequence))
+			missing = cmp.Or(missing, fmt.Errorf("record %d isn't as any is written: 'toolguard audit verify' shows more", r.Cursor().Sequence))
 		case want.Matches(line):
 			if _, err := os.Stdout.Write(line); err != nil {
 				return err

@@ -1,6 +1,6 @@
 // Command toolguardd makes and owns the sessions of ordinary users: docs/daemon.md. As `toolguardd egress` it decides about names for one
 // session of root's, which needs no daemon; as `toolguardd audit` it looks at the audit for `toolguard audit`; as
-// `toolguardd unload` it takes out of the kernel what guards nobody any more.
+// `toolguardd unload` it removes the kernel objects that confine no process any more.
 package main
 
 import (
@@ -105,7 +105,7 @@ func readers() int {
 	return id
 }
 
-// serveEgress is what toolguard starts beside a command that may use the network: `toolguardd egress DESCRIPTOR`. It's for nobody else.
+// serveEgress is what toolguard starts for a command that may use the network: `toolguardd egress DESCRIPTOR`. Only toolguard starts it.
 func serveEgress(args []string) error {
 	if len(args) == 1 {
 		if fd, err := strconv.Atoi(args[0]); err == nil && fd > 2 {
@@ -120,8 +120,8 @@ func serve(cfg daemon.Config, kept *audit.Log, path, config string) error {
 	defer stop()
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
-	// Who waits in a system call, for a disk for instance, has one of these to himself for up to 10 ms: until the runtime's monitor looks.
-	// On a machine with one processor nobody else would be served meanwhile.
+	// A goroutine in a system call, for a disk for instance, occupies one of these for up to 10 ms: until the runtime's monitor looks.
+	// On a machine with one processor no other request would be served meanwhile.
 	runtime.GOMAXPROCS(max(4, runtime.GOMAXPROCS(0)))
 	d, err := daemon.New(cfg)
 	if err != nil {
@@ -132,7 +132,7 @@ func serve(cfg daemon.Config, kept *audit.Log, path, config string) error {
 		return fmt.Errorf("listen at %s: %w", path, err)
 	}
 	if err := daemon.Notify("READY=1"); err != nil {
-		cfg.Log.Warn("systemd isn't told that toolguardd is ready: " + err.Error())
+		cfg.Log.Warn("systemd can't be notified that toolguardd is ready: " + err.Error())
 	}
 	go d.Watchdog(ctx)
 	if measured != nil {
@@ -146,9 +146,9 @@ func serve(cfg daemon.Config, kept *audit.Log, path, config string) error {
 	return d.Serve(ctx, l)
 }
 
-// reload reads the settings again whenever it's told to. Those that can't be read change nothing.
-func reload(d *daemon.Daemon, kept *audit.Log, log *slog.Logger, config string, told <-chan os.Signal) {
-	for range told {
+// reload reads the settings again at each signal. Those that can't be read change nothing.
+func reload(d *daemon.Daemon, kept *audit.Log, log *slog.Logger, config string, signals <-chan os.Signal) {
+	for range signals {
 		set, err := daemon.ReadSettings(config)
 		if err != nil {
 			log.Warn("the settings stay as they were: " + err.Error())

@@ -110,7 +110,7 @@ func (s *Screen) Explanation(q explain.Question, e explain.Explanation, h backen
 	}
 	for _, l := range e.Layers {
 		if l.Authority == policy.Builtin && l.Allow && len(l.Candidates) == 0 {
-			continue // it isn't one of toolguard's own files: nobody expects it to be
+			continue // it isn't one of toolguard's own files: so no protection is expected
 		}
 		s.opinion(l)
 	}

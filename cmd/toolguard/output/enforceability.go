@@ -53,7 +53,7 @@ func degraded(notes []policy.Coverage) string {
 	return strings.Join(kinds, ", ")
 }
 
-// shortfall says how far a row isn't enforced, and by what.
+// shortfall is how far a row isn't enforced, and by what.
 func shortfall(row policy.Coverage, backend string) string {
 	by := row.By
 	if by == "" {
@@ -117,7 +117,7 @@ func detectedText(p *policy.Compiled) string {
 }
 
 // coverageRows are the rows of the report but for the built-in rules that need no word, which are counted. Built-in rules
-// of which the same is to be said share a row.
+// with the same text share a row.
 func coverageRows(r backend.Report, refused map[string]bool) (rows [][]cell, builtin int) {
 	for i := 0; i < len(r.Rows); i++ {
 		row := r.Rows[i]

@@ -21,7 +21,7 @@ func (u *UsageError) Error() string { return u.Msg }
 // mostErrors is how many errors a screen shows.
 const mostErrors = 20
 
-// Failure says why a command ends without having done its work.
+// Failure shows why a command ends without having done its work.
 func (s *Screen) Failure(err error) {
 	defer s.flush()
 	var mistakes policy.Errors
@@ -49,7 +49,7 @@ func (s *Screen) Failure(err error) {
 	}
 }
 
-// Crash tells of a mistake in toolguard itself.
+// Crash reports a panic in toolguard itself.
 func (s *Screen) Crash(p any, stack []byte) {
 	defer s.flush()
 	s.line("%sa mistake in toolguard: %s", s.prefix(), Clean(fmt.Sprint(p)))

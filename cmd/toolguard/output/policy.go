@@ -136,7 +136,7 @@ func audited(p *policy.Compiled) string {
 
 func protectMode(m policy.ProtectMode) string { return [...]string{"false", "auto", "true"}[m] }
 
-// settings are what a layer says beside its rules, where it isn't the usual.
+// settings are a layer's settings that differ from the default.
 func (s *Screen) settings(l *policy.Layer) {
 	var rows [][]cell
 	add := func(key, value string) { rows = append(rows, []cell{c(key), c(value)}) }

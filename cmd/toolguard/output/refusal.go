@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
-// Refusal says why a policy can't be enforced here: first what would go wrong, in words that need no knowledge of backends, then what to do,
+// Refusal shows why a policy can't be enforced here: first what would go wrong, in words that need no knowledge of backends, then what to do,
 // then every rule.
 func (s *Screen) Refusal(r backend.Report, name string) {
 	defer s.flush()
@@ -41,7 +41,7 @@ func (s *Screen) Refusal(r backend.Report, name string) {
 	}
 }
 
-// impossible says what can't be had here.
+// impossible is what can't be had here.
 func impossible(row policy.Coverage) string {
 	limit, isLimit := strings.CutPrefix(row.ID, "limits.")
 	switch r := row.Rule; {
@@ -67,7 +67,7 @@ func impossible(row policy.Coverage) string {
 	return row.ID + " can't be enforced here"
 }
 
-// otherPolicy says which other policy could be enforced.
+// otherPolicy is which other policy could be enforced.
 func otherPolicy(row policy.Coverage) string {
 	switch r := row.Rule; {
 	case ownRule(row):

@@ -22,7 +22,7 @@ type ReportOptions struct {
 	Lines    int    // the most that it takes
 }
 
-// Report tells what was denied while the command ran, and where the rest is when that's too much.
+// Report shows what was denied while the command ran, and where the rest is when that's too much.
 func (s *Screen) Report(r session.Result, name string, how ReportOptions) {
 	defer s.flush()
 	if !r.Visible && len(r.Denials) == 0 {
@@ -48,12 +48,12 @@ func (s *Screen) Report(r session.Result, name string, how ReportOptions) {
 	if !r.Visible && len(r.Denials) > 0 {
 		end = append(end, fmt.Sprintf("what else the kernel denies can't be seen%s: 'toolguard doctor' says what that takes", whyUnseen(r)))
 	}
-	room := how.Lines - 1 - len(end)
+	lines := how.Lines - 1 - len(end)
 	ordered := AnywayLast(r.Denials)
 	grants := grantsOf(ordered)
-	rows, shown := denialRows(ordered, how.Numbered, max(room/2, room-linesOf(grants)))
+	rows, shown := denialRows(ordered, how.Numbered, max(lines/2, lines-linesOf(grants)))
 	s.table("  ", rows)
-	left := room - len(rows)
+	left := lines - len(rows)
 	if n := len(ordered) - shown; n > 0 {
 		s.line("  … and %d more%s", n, how.Rest)
 		left--
@@ -64,7 +64,7 @@ func (s *Screen) Report(r session.Result, name string, how ReportOptions) {
 	s.grants(grantsOf(ordered[:shown]), left, toAllow(name, how.Numbered)) // the last, to be copied
 }
 
-// whyUnseen says why denials can't be seen.
+// whyUnseen is why denials can't be seen.
 func whyUnseen(r session.Result) string {
 	if r.WhyUnseen == "" {
 		return " by this user"
@@ -184,7 +184,7 @@ func times(n uint64) string {
 	return fmt.Sprintf("×%d", n)
 }
 
-// decider says who denied something: the rule and its line, or, where no line of a file did, why.
+// decider is what denied something: the rule and its line, or, where no line of a file did, why.
 func decider(d denials.Denial) string {
 	why := d.Extra["why"] // the mechanism's own words, for what no rule is about
 	if why == "" {
@@ -211,7 +211,7 @@ func someOf(words []string, n int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), len(words)-n)
 }
 
-// DenialsUnseen is what is said after a command that failed where nobody can see what was denied.
+// DenialsUnseen reports, after a command that failed, that denials could not be seen.
 func (s *Screen) DenialsUnseen(r session.Result, policies []string) {
 	defer s.flush()
 	check := []string{"toolguard", "check"}

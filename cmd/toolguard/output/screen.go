@@ -41,8 +41,8 @@ func New(w io.Writer, terminal, color bool) *Screen {
 	return &Screen{W: w, Terminal: terminal, color: color}
 }
 
-// NewFile returns the screen on f. A character device may be something other than a terminal (/dev/null): nobody reads
-// colours there.
+// NewFile returns the screen on f. A character device may be something other than a terminal (/dev/null): it shows no
+// colours.
 func NewFile(f *os.File) *Screen {
 	info, err := f.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
@@ -212,13 +212,13 @@ func (s *Screen) Message(format string, args ...any) {
 	s.flush()
 }
 
-// Warn is say for what somebody should know about.
+// Warn writes a warning of one line.
 func (s *Screen) Warn(format string, args ...any) {
 	s.text.WriteString(s.prefix() + s.in(yellow, "warning: ") + Clean(fmt.Sprintf(format, args...)) + "\n")
 	s.flush()
 }
 
-// place is where something is said; what no file says holds always.
+// place is the position of a rule; a rule without a file always applies.
 func place(p policy.Place) string {
 	if p.File == "" {
 		return "always"

@@ -85,7 +85,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// Where denials can't be seen it's said why.
+// Where denials can't be seen, the reason is shown.
 func TestReportOfUnseen(t *testing.T) {
 	for _, x := range []struct {
 		r    session.Result
@@ -165,7 +165,7 @@ func TestSystemCallsInTheReport(t *testing.T) {
 	}
 }
 
-// TestChangesShareLines: what differs in its target alone is told once, and nothing is left out.
+// TestChangesShareLines: what differs in its target alone is shown once, and nothing is left out.
 func TestChangesShareLines(t *testing.T) {
 	rule := &policy.Rule{ID: "fs.1", Place: policy.Place{File: "p.toml", Line: 3, Col: 1}}
 	s, b := on(false)

@@ -19,13 +19,13 @@ type summaryReport struct {
 	Degraded []string        `json:"degraded,omitempty"`
 	Total    uint64          `json:"total"` // denials, repetitions included
 	Gaps     uint64          `json:"gaps"`  // of what the policy allows: the backend denies too much
-	Lost     uint64          `json:"lost"`  // denials that no event tells
+	Lost     uint64          `json:"lost"`  // denials without an event
 	WhyLost  string          `json:"why_lost,omitempty"`
 	Env      []string        `json:"removed_env,omitempty"`
 	Denials  []summaryDenial `json:"denials"`
 	Others   uint64          `json:"others,omitempty"` // denials and variables beyond those that are listed
 
-	Executed   uint64 `json:"executed,omitempty"`   // programs that events tell of
+	Executed   uint64 `json:"executed,omitempty"`   // programs that events name
 	Unrecorded uint64 `json:"unrecorded,omitempty"` // programs that gaps count
 }
 
