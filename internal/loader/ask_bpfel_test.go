@@ -186,7 +186,8 @@ type askMapSpecs struct {
 // askVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type askVariableSpecs struct{}
+type askVariableSpecs struct {
+}
 
 // askObjects contains all objects after they have been loaded into the kernel.
 //
@@ -224,7 +225,8 @@ func (m *askMaps) Close() error {
 // askVariables contains all global variables after they have been loaded into the kernel.
 //
 // It can be passed to loadAskObjects or ebpf.CollectionSpec.LoadAndAssign.
-type askVariables struct{}
+type askVariables struct {
+}
 
 // askPrograms contains all programs after they have been loaded into the kernel.
 //

@@ -83,7 +83,8 @@ type stayMapSpecs struct {
 // stayVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type stayVariableSpecs struct{}
+type stayVariableSpecs struct {
+}
 
 // stayObjects contains all objects after they have been loaded into the kernel.
 //
@@ -117,7 +118,8 @@ func (m *stayMaps) Close() error {
 // stayVariables contains all global variables after they have been loaded into the kernel.
 //
 // It can be passed to loadStayObjects or ebpf.CollectionSpec.LoadAndAssign.
-type stayVariables struct{}
+type stayVariables struct {
+}
 
 // stayPrograms contains all programs after they have been loaded into the kernel.
 //
