@@ -160,7 +160,7 @@ python3 -c 'import ctypes, time; ctypes.CDLL(None).unshare(0x20000); time.sleep(
 	p, _ := userPlace(t, 65534)
 	for remedy, cmd := range map[string]*exec.Cmd{
 		"it isn't set up here: docs/daemon.md": p.command(binary, "exec", "--policy", "../policy.toml", "--", "cat", "../outside"),
-		"leave out --daemon none":                   a.exec(p, false, []string{"--daemon", "none"}, "cat ../outside"),
+		"leave out --daemon none":              a.exec(p, false, []string{"--daemon", "none"}, "cat ../outside"),
 	} {
 		if out := run(t, cmd); out.code != 1 || strings.Count(out.stderr, "\ntoolguard: ") != 1 || !strings.Contains(out.stderr, "can't be seen here (toolguardd reads ordinary users' denials") ||
 			!strings.Contains(out.stderr, remedy) {
