@@ -19,7 +19,7 @@ func TestPrograms(t *testing.T) {
 		{"first of two", "W/one:W/two", "tool", 0, "one\n", ""},
 		{"not executable at first", "W/plain:W/two", "tool", 0, "two\n", ""},
 		{"a folder at first", "W/folder:W/two", "tool", 0, "two\n", ""},
-		{"only not executable", "W/plain:W/empty", "tool", 126, "", "W/plain/tool may not be executed: permission denied"},
+		{"only not executable", "W/plain:W/empty", "tool", 126, "", "W/plain/tool may not be executed: nobody may execute it: chmod +x W/plain/tool"},
 		{"nowhere", "W/empty:W/missing", "tool", 127, "", "tool: no such command"},
 		{"beneath a file", "W/one/tool:W/two", "tool", 0, "two\n", ""},
 		{"relative folder", "two", "tool", 0, "two\n", ""},
@@ -27,8 +27,8 @@ func TestPrograms(t *testing.T) {
 		{"an empty entry", "W/empty::W/two", "here", 0, "here\n", ""},
 		{"a path", "W/empty", "one/tool", 0, "one\n", ""},
 		{"a path to nothing", "W/one", "two/nothing", 127, "", "two/nothing: no such command"},
-		{"a path to a folder", "W/one", "./one", 126, "", "./one may not be executed: permission denied"},
-		{"no name", "W/one", "", 127, "", `"": no such command`},
+		{"a path to a folder", "W/one", "./one", 126, "", "./one may not be executed: it's a folder"},
+		{"no name", "W/one", "", 127, "", "the name of the command is empty"},
 		{"interpreter missing", "W/one", "one/lost", 127, "", "(or its interpreter): no such command"},
 	}
 	for _, u := range users() {
