@@ -141,7 +141,7 @@ func TestJetStreamSecure(t *testing.T) {
 		t.Errorf("%d messages, not %d: %s", info.State.Msgs, want, s.log.String())
 	}
 	s.wait("the long one is logged", func() bool { return strings.Contains(s.log.String(), "records=1") })
-	if log := s.log.String(); strings.Count(log, "records wait") != 1 || strings.Contains(log, "1200") || strings.Count(log, "than what the server takes, 4096") != 1 {
+	if log := s.log.String(); strings.Count(log, "records wait") != 1 || strings.Contains(log, "1200") || strings.Count(log, "than the server's maximum, 4096") != 1 {
 		t.Error(log)
 	}
 }
