@@ -42,7 +42,7 @@ func TestAuditDiskFull(t *testing.T) {
 		refused = j.out.String()
 		return !begins
 	})
-	if !strings.Contains(refused, "what happens in a session couldn't be kept") || !strings.Contains(refused, "no space left") {
+	if !strings.Contains(refused, "the events of a session couldn't be recorded") || !strings.Contains(refused, "no space left") {
 		t.Error(refused)
 	}
 	must(t, os.WriteFile(held.workspace+"/can", []byte("?"), 0o666))

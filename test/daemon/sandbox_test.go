@@ -122,7 +122,7 @@ func (j *job) saysOnce(what []string) {
 func TestContainedDaemon(t *testing.T) {
 	daemontest.Needs(t)
 	endShared()
-	const why = "run toolguardd outside of it"
+	const why = "run toolguardd outside of"
 	log := &bytes.Buffer{}
 	cmd := exec.Command("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", built+"/toolguardd", "--state", t.TempDir())
 	cmd.Stderr = log

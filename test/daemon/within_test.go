@@ -121,7 +121,7 @@ func TestWithinAnother(t *testing.T) {
 	j := newJob(t, 0, work+reach(), built+`/toolguard exec --daemon require --policy preset:readonly -- true 2>said; echo $? >can`, "--daemon", "none")
 	j.start().status()
 	j.wrote("can", "125")
-	if said, _ := os.ReadFile(j.workspace + "/said"); !strings.Contains(string(said), "the session that asks isn't toolguardd's") {
+	if said, _ := os.ReadFile(j.workspace + "/said"); !strings.Contains(string(said), "the client's session isn't toolguardd's") {
 		t.Errorf("it got %s", said)
 	}
 }
