@@ -40,7 +40,7 @@ func (s *Server) reply(ctx context.Context, msg []byte, from client, tcp bool) [
 	return a.Pack(&q, size)
 }
 
-// refuseQuery tells what isn't read as a question.
+// refuseQuery reports what isn't read as a question.
 func (s *Server) refuseQuery(from client, err error) {
 	s.deny(from.denial("dns"), decision{Verdict: mismatch, note: err.Error()}, "dns://")
 }
@@ -64,7 +64,7 @@ func (s *Server) serveUDP(ctx context.Context, c *net.UDPConn) error {
 			at := netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
 			by, err := s.Kernel.Sender(at, listener)
 			if err != nil {
-				return // somebody else's
+				return // another process's
 			}
 			if out := s.replyTo(ctx, buf[:n], client{at, by}); out != nil {
 				_, _ = c.WriteToUDPAddrPort(out, from)
@@ -73,7 +73,7 @@ func (s *Server) serveUDP(ctx context.Context, c *net.UDPConn) error {
 	}
 }
 
-// replyTo is the answer to a datagram. What comes from an address that isn't the machine's gets none: it would go to somebody else, with
+// replyTo is the answer to a datagram. What comes from an address that isn't the machine's gets none: it would go to another host, with
 // what the session says in it.
 func (s *Server) replyTo(ctx context.Context, msg []byte, from client) []byte {
 	if addr := from.at.Addr(); !addr.IsLoopback() && !s.Own(addr) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// watchClient closes the connection to the server when the client is gone, until it's stopped: whoever waits for a response in vain and gives
+// watchClient closes the connection to the server when the client is gone, until it's stopped: a client that waits for a response in vain and gives
 // up mustn't hold both for as long as the server likes.
 func (k *httpConn) watchClient() (stop func()) {
 	client, up, over := tcpOf(k.f.conn), k.up.conn, make(chan struct{})

@@ -48,7 +48,7 @@ func (k *httpConn) run() {
 	}
 }
 
-// next deals with one request. False: the connection is over, or somebody else's.
+// next deals with one request. False: the connection has ended, or is another's.
 func (k *httpConn) next() bool {
 	k.short = func() {}
 	r, err := k.read()
@@ -128,7 +128,7 @@ func (r *request) upgrade() {
 	}
 }
 
-// deny tells that a request isn't passed on.
+// deny reports that a request isn't passed on.
 func (k *httpConn) deny(r *request, v decision) refusal {
 	method, url := r.method, r.url
 	if v.shown != "" {
@@ -137,12 +137,12 @@ func (k *httpConn) deny(r *request, v decision) refusal {
 	return refusing(method, k.f.deny(k.proto, method, v, url))
 }
 
-// limited tells that there's no time or room for what's asked for.
+// limited reports that there's no time or capacity for a request.
 func (k *httpConn) limited(method, url string, err error) refusal {
 	return refusing(method, k.f.deny(k.proto, method, decision{Verdict: slow, note: err.Error()}, url))
 }
 
-// wrong tells what can't be decided on.
+// wrong reports what can't be decided on.
 func (k *httpConn) wrong(err error) refusal {
 	return refusing("", k.f.deny(k.proto, "", decision{Verdict: mismatch, note: err.Error()}, k.origin()))
 }

@@ -112,7 +112,7 @@ func folded(name string) string {
 	}, strings.ToLower(name))
 }
 
-// secondPath is what is done with the path that a header field names beside the request's own, as methods: WebDAV's COPY and MOVE write
+// secondPath is what is done with the path that a header field names in addition to the request's own, as methods: WebDAV's COPY and MOVE write
 // there (RFC 4918, 10.3), and object stores copy or move from there, or link to it. nil: it names none.
 func secondPath(name string) (methods []string) {
 	is := func(suffix string) bool { return strings.HasPrefix(name, "x-") && strings.HasSuffix(name, suffix) }

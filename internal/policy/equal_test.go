@@ -135,7 +135,7 @@ func TestHoldsWhatItIsWithin(t *testing.T) {
 	}
 }
 
-// The digest tells of every rule but what toolguard itself grants in the TMPDIR, whoever made them up.
+// The digest covers every rule but what toolguard itself grants in the TMPDIR, whichever process made them up.
 func TestDigestTellsOfPresets(t *testing.T) {
 	with := func(path string) string {
 		r := policytest.Path(path, policy.AllCaps)
@@ -151,7 +151,7 @@ func TestDigestTellsOfPresets(t *testing.T) {
 	}
 }
 
-// A policy that somebody made up takes nothing from the other names that one around it knows.
+// A made-up policy takes nothing from the aliases that the outer one knows.
 func TestOtherNamesMadeUp(t *testing.T) {
 	for name, spoil := range map[string]func(*fspath.Alias){
 		"itself":      func(*fspath.Alias) {},

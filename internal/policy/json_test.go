@@ -259,7 +259,7 @@ func madeUp(t *rapid.T, c *policy.Compiled) *policy.Compiled {
 	return handed(t, made)
 }
 
-// What is accepted can be put within any other policy, and any other one within it, whoever made it up.
+// What is accepted can be nested in any other policy, and any other one in it, also when it is made up.
 func TestWithinMadeUp(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {

@@ -73,7 +73,7 @@ func explainAgrees(t *rapid.T, c *policy.Compiled, target *netname.Target) {
 	}
 }
 
-// What can't be told apart is decided by what names either scheme, before what names none.
+// What can't be distinguished is decided by what names either scheme, before what names none.
 func TestUnreadTLS(t *testing.T) {
 	deny, allow := policytest.Host("api.github.com", false), policy.NetRule{Host: "api.github.com", Scheme: "https", Port: 443, Allow: true}
 	other := policy.NetRule{Host: "b.com", PathPrefix: "/x", Scheme: "https", Allow: true}

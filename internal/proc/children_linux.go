@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Descendants lists all processes beneath pid. A number can't be taken by a stranger between the look and the signal unless a
+// Descendants lists all processes beneath pid. A number can't be taken by another process between the look and the signal unless a
 // member of the session ended in between and was reaped by another member; the window is that of kill(1).
 func Descendants(pid int, children func(pid int) []int) []int {
 	var all []int

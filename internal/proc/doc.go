@@ -1,4 +1,4 @@
-// Package proc reads what the kernel tells of processes in /proc, and knows a process by its pidfd.
+// Package proc reads /proc, and identifies a process by its pidfd.
 //
 // A number alone names a process only until it has been waited for: then another process can get the number. Where that matters, a
 // Process is known by its number, its start time and its pidfd together, and its end can be waited for. DescendsFrom looks at each

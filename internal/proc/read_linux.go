@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Booted is when the clock began that the kernel's times since boot are told by: always the same, so that a process's start is.
+// Booted is when the clock began that the kernel's times since boot refer to: always the same, so that a process's start is.
 var Booted = sync.OnceValue(func() time.Time {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) // doesn't fail

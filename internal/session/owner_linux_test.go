@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
-// Root is told that permissions count where they keep it from working in the workspace, and only there.
+// Root gets the notice about permissions where they keep it from working in the workspace, and only there.
 func TestNoticeOfAnotherOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -8,7 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
-// A session's start tells the beginning of its command line.
+// A session's start reports the beginning of its command line.
 func TestStartIsShort(t *testing.T) {
 	r := &run{cmd: &launch.Command{}, cfg: Config{Policy: &policy.Compiled{}, Argv: []string{"sh", "-c", strings.Repeat("x", 1<<20)}}}
 	if got := r.startEvent().Process[0].Argv; len(got) != 3 || len(got[2]) > 1<<13 || !strings.HasSuffix(got[2], "…") {

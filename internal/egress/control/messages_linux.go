@@ -64,7 +64,7 @@ func (p *Supervisor) heard(w *message.Message) {
 	p.say(Started{Bundle: w.Bundle, Authority: p.instructions.Authority})
 }
 
-// instructed is for a process that has been told its instructions, by the policy of a generation.
+// instructed is for a process that has its instructions, by the policy of a generation.
 func (p *Supervisor) instructed(socket *os.File, generation uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *Supervisor) instructed(socket *os.File, generation uint32) {
 	}
 }
 
-// instruct tells the process of another policy. It's called with the lock held.
+// instruct sends the process another policy. It's called with the lock held.
 func (p *Supervisor) instruct() {
 	if socket := p.listens; socket != nil {
 		p.readHosts()

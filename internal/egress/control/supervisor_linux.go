@@ -24,7 +24,7 @@ const (
 	heedTime    = 5 * time.Second        // to decide by another policy
 	endTime     = 2 * time.Second        // and to end
 	steady      = 10 * time.Second       // it has lived so long: it isn't dying in a row
-	maxDeaths   = 5                      // in a row, which is told
+	maxDeaths   = 5                      // in a row, which is reported
 	pause       = 100 * time.Millisecond // before it's started again, as often as it has died in a row
 	maxPauses   = 10
 	nameServers = 3 // MAXNS of resolv.conf(5)
@@ -53,7 +53,7 @@ type Supervisor struct {
 	heeds        chan struct{} // closed when that changes
 	pidfd        int           // -1: there's none
 	socket       *os.File      // to it
-	listens      *os.File      // the same, when it has been told its instructions
+	listens      *os.File      // the same, when it has its instructions
 	ending       bool
 }
 
@@ -84,7 +84,7 @@ func (p *Supervisor) Ready() Started {
 	}
 }
 
-// supervise starts egress until it's told to end it.
+// supervise starts egress until it is to end.
 func (p *Supervisor) supervise() {
 	defer close(p.over)
 	defer closePorts(&p.instructions)
@@ -159,7 +159,7 @@ var (
 	errSilent = fmt.Errorf("it had been silent for %s", message.Silence)
 )
 
-// spawn starts the process, which is to be told a instructions; without an error and a socket it's too late for that.
+// spawn starts the process, which then gets its instructions; without an error and a socket it's too late for that.
 func (p *Supervisor) spawn() (*os.File, message.Instructions, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,7 +190,7 @@ func (p *Supervisor) spawn() (*os.File, message.Instructions, error) {
 	return socket, p.instructions, nil
 }
 
-// authorityEnv is what of an environment says by which authorities servers are verified: whoever starts the session decides that.
+// authorityEnv is what of an environment says by which authorities servers are verified: the user who starts the session decides that.
 func authorityEnv(env []string) []string {
 	return slices.DeleteFunc(env, func(kv string) bool {
 		return !strings.HasPrefix(kv, "SSL_CERT_FILE=") && !strings.HasPrefix(kv, "SSL_CERT_DIR=")
@@ -206,7 +206,7 @@ func (p *Supervisor) kill() {
 	}
 }
 
-// End ends egress, when it has told all it has to tell.
+// End ends egress, when it has reported everything.
 func (p *Supervisor) End() {
 	p.mu.Lock()
 	p.ending = true

@@ -561,7 +561,7 @@ func tryFlood(args []string) string {
 // What a turn is: what is measured, and what goes before.
 const turn, warm = 20, 5
 
-// tryConnectOften returns the median time of a number of connects. Another child does so as well, by turns: whoever reads a
+// tryConnectOften returns the median time of a number of connects. Another child does so as well, by turns: a reader of a
 // byte from the third descriptor has its turn, and the other one gets it by the fourth.
 func tryConnectOften(args []string) string {
 	family, sa := at(args[0])

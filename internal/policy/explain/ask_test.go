@@ -64,7 +64,7 @@ func TestSuggestions(t *testing.T) {
 	if want := "[access.commands.\"/usr/bin/curl\"]\n"; told.Suggest != want { // its arguments aren't known
 		t.Errorf("suggest\n%s\nwant\n%s", told.Suggest, want)
 	}
-	// What an older policy decided is told without it.
+	// What an older policy decided is described without it.
 	told = Describe(c, policy.Verdict{Layer: int16(len(c.Layers)), Rule: int32(len(c.Rules))}, Question{Resource: policy.FS, Target: "/w/x"}, "")
 	if told.Rule != nil || told.Target != "/w/x" || told.Decision != "deny" {
 		t.Errorf("%+v", told)

@@ -162,7 +162,7 @@ func TestDiffOfAddresses(t *testing.T) {
 	}
 }
 
-// What a rule more changes is told.
+// What another rule changes is reported.
 func TestDiffTellsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old := policy.SourceLayer{Net: rapid.SliceOfN(rapid.Custom(policytest.GenNet), 0, 5).Draw(t, "rules")}
@@ -211,7 +211,7 @@ func TestDiffOfLimitsAndAuthorities(t *testing.T) {
 	}
 }
 
-// What protect takes away from a grant isn't a change of its own beside the grant.
+// What protect takes away from a grant isn't a change of its own next to the grant.
 func TestDiffFoldsProtected(t *testing.T) {
 	diff := func(old, new policy.SourceLayer) string {
 		var got []string

@@ -9,7 +9,7 @@ import (
 )
 
 // What holds secrets, what programs outside obey, what is around everything else, and what is called otherwise the next time is never
-// offered; who asks is told why, or what the folder's pattern is.
+// offered; the answer says why, or what the folder's pattern is.
 func TestWhatIsNotSuggested(t *testing.T) {
 	c := policytest.Compile(t, policy.SourceLayer{
 		FS:      []policy.FSRule{policytest.Path(".", policy.Read), policytest.Path("src", policy.Read|policy.Write)},

@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// A fifo would block whoever opens it, a device never ends, and a file that the kernel makes up may do either.
+// Opening a fifo would block, a device never ends, and a file that the kernel makes up may do either.
 func TestOnlyRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	fifo, empty := filepath.Join(dir, "fifo"), filepath.Join(dir, "empty")
@@ -95,7 +95,7 @@ func TestLeasedFiles(t *testing.T) {
 	f, err := os.Open(file)
 	childtest.Must(t, err)
 	defer f.Close()
-	signal.Ignore(syscall.SIGIO) // whoever holds a lease is told by it
+	signal.Ignore(syscall.SIGIO) // it notifies the holder of a lease
 	defer signal.Reset(syscall.SIGIO)
 	if _, _, e := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), 1024, syscall.F_WRLCK); e != 0 { // F_SETLEASE of Linux
 		t.Skip(e)

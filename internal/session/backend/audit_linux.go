@@ -2,7 +2,7 @@ package backend
 
 import "github.com/toolguard/toolguard/internal/policy"
 
-// coverAudit is the row of what is recorded beside denials, where a policy asks for it. why says why it can't be, "" that it can.
+// coverAudit is the row of what is recorded in addition to denials, where a policy asks for it. why says why it can't be, "" that it can.
 func coverAudit(c *policy.Compiled, by, why string) []policy.Coverage {
 	if !c.Audit.Exec {
 		return nil

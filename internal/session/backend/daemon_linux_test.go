@@ -10,7 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// A toolguardd of another version is asked nothing but its state, and is told apart by that.
+// A toolguardd of another version is asked nothing but its state, which identifies it.
 func TestOtherProtocol(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"version":"0.1.0"}`:            "toolguardd is of another version (0.1.0) than this toolguard",

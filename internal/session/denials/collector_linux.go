@@ -161,7 +161,7 @@ func (d *Collector) endRepeats() {
 }
 
 // chain is the process that was denied something and its ancestors inside the session. The first comes from the kernel's record, and so does its
-// parent if that's gone; the others, which cost many system calls, from /proc, when somebody reads them: best effort, and as they were at
+// parent if that's gone; the others, which cost many system calls, from /proc, when they are read: best effort, and as they were at
 // the last tick.
 func (d *Collector) chain(first, parent event.Process) []event.Process {
 	list := []event.Process{first}

@@ -31,7 +31,7 @@ func (d *Collector) listenNetwork(s *cgroupsock.Session, take func(cgroupsock.Ev
 func (d *Collector) watchNetwork(counts func() cgroupsock.Counts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if counts != nil && d.networkCounts == nil && d.networkLossesReported == 0 { // what was before somebody else has reported, or it was missed
+	if counts != nil && d.networkCounts == nil && d.networkLossesReported == 0 { // another process has reported what came before, or it was missed
 		before := counts()
 		d.networkLossesReported = before.Lost + before.Suppressed
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // joining is how the command waits until toolguardd has put it into the session's cgroup: it says a byte, from which the kernel
-// tells toolguardd who it is, and gets one. Without an answer it isn't executed.
+// identifies it to toolguardd, and gets one. Without an answer it isn't executed.
 func joining(f *os.File) []forkexec.Call {
 	b := new([1]byte)
 	say := forkexec.Call{

@@ -35,7 +35,7 @@ func (p *Processes) Signal(sig syscall.Signal) {
 	proc.SignalDescendants(os.Getpid(), sig, proc.Children())
 }
 
-// Kill sends all processes of the session SIGKILL until ended, which may take as long as it's told, says that they have. From
+// Kill sends all processes of the session SIGKILL until ended, which may take as long as given, says that they have. From
 // within one signal reaches all, and has the kernel log a refusal for every other process of the machine: there the pauses grow.
 func (p *Processes) Kill(ended func(wait time.Duration) bool) {
 	for pause := 20 * time.Millisecond; ; {

@@ -170,7 +170,7 @@ func (n *Managed) EndWithin(cgroup string) {
 // Counts are what the kernel counted in it.
 func (n *Managed) Counts() cgroupsock.Counts { return n.net.kernel.Counts() }
 
-// End ends egress, tells what is left to be told, and gives the network up. What is left in the cgroup stays held.
+// End ends egress, reports what isn't reported yet, and tears the network down. What is left in the cgroup stays confined.
 func (n *Managed) End() cgroupsock.Counts {
 	counts := n.follower.EndNetwork(func() { n.net.EndEgress() }, func() cgroupsock.Counts { return n.net.End(n.place, false, n.follower.Warn) })
 	if n.place != nil {

@@ -58,7 +58,7 @@ func (n *Network) Prepare(c *policy.Compiled) (err error) {
 	return err
 }
 
-// Ready says what this machine lacks for it, as far as that can be told without loading programs.
+// Ready says what this machine lacks for it, as far as that is known without loading programs.
 func Ready() error {
 	if os.Geteuid() != 0 {
 		return errors.New("only root may put programs on a cgroup")
