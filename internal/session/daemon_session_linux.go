@@ -38,9 +38,9 @@ func (r *run) openDaemonSession(client *api.Client) error {
 		st.Home = home
 	}
 	if r.net.Enforces() {
-		list, err := network.Resolvers("/etc/resolv.conf")
+		list, err := network.MachineResolvers()
 		if err != nil {
-			return fmt.Errorf("find the machine's name servers: %w", err)
+			return err
 		}
 		st.Network = &api.Network{Resolvers: list, Proxies: r.cfg.Proxies}
 	}

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
@@ -88,12 +87,11 @@ func subscription(daemon string) (*api.Stream, error) {
 	if err := landlock.Audited(); err != nil {
 		return nil, err
 	}
-	client := &api.Client{Socket: api.Socket}
 	switch {
 	case daemon == "none":
 		return nil, errors.New("toolguardd reads ordinary users' denials: leave out --daemon none")
-	case unix.Access(client.Socket, unix.F_OK) == unix.ENOENT: // package net would set its poller up
+	case !backend.HasDaemon():
 		return nil, errors.New("toolguardd reads ordinary users' denials, and it isn't set up here: docs/daemon.md")
 	}
-	return client.Follow(api.Denials)
+	return (&api.Client{Socket: api.Socket}).Follow(api.Denials)
 }

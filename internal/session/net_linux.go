@@ -40,9 +40,9 @@ func (r *run) openNetwork() error {
 	}
 	bundle := r.net.Bundle
 	if !r.net.ByDaemon {
-		upstream, err := network.Resolvers("/etc/resolv.conf")
+		upstream, err := network.MachineResolvers()
 		if err != nil {
-			return fmt.Errorf("find the machine's name servers: %w", err)
+			return err
 		}
 		b, err := r.net.Enforce(r.denials, r.cfg.Policy, r.number, r.group.FD(), nil, upstream)
 		if err != nil {

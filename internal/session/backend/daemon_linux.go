@@ -25,6 +25,7 @@ type state struct {
 // HasDaemon reports whether there's a toolguardd to ask. Most starts find none, and package net would set its poller up.
 func HasDaemon() bool { return unix.Access(api.Socket, unix.F_OK) != unix.ENOENT }
 
+// AskDaemon asks toolguardd for its state, on a connection that is kept for the requests that follow.
 func AskDaemon() (state, error) { return askStateOf(api.Socket) }
 
 func askStateOf(socket string) (s state, err error) {

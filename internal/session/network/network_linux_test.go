@@ -21,7 +21,7 @@ func TestResolvers(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "resolv.conf")
 		childtest.Must(t, os.WriteFile(file, []byte(text), 0o600))
-		got, err := Resolvers(file)
+		got, err := resolvers(file)
 		var all []string
 		for _, a := range got {
 			all = append(all, a.String())
@@ -30,7 +30,7 @@ func TestResolvers(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %v", text, all, err, want)
 		}
 	}
-	if got, err := Resolvers(filepath.Join(t.TempDir(), "none")); err != nil || len(got) != 1 {
+	if got, err := resolvers(filepath.Join(t.TempDir(), "none")); err != nil || len(got) != 1 {
 		t.Errorf("without a file: %v, %v", got, err)
 	}
 }

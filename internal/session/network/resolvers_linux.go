@@ -2,6 +2,7 @@ package network
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"strings"
@@ -10,8 +11,17 @@ import (
 // nameServers is how many a resolv.conf(5) may name (MAXNS).
 const nameServers = 3
 
-// Resolvers are the name servers that a resolv.conf(5) names; without any the machine itself is one.
-func Resolvers(file string) ([]netip.AddrPort, error) {
+// MachineResolvers returns the name servers of this machine.
+func MachineResolvers() ([]netip.AddrPort, error) {
+	list, err := resolvers("/etc/resolv.conf")
+	if err != nil {
+		return nil, fmt.Errorf("find the machine's name servers: %w", err)
+	}
+	return list, nil
+}
+
+// resolvers returns the name servers that a resolv.conf(5) names; without any the machine itself is one.
+func resolvers(file string) ([]netip.AddrPort, error) {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
