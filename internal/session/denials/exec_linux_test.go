@@ -56,7 +56,7 @@ func TestExecsAreNoDenials(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := ""
-	for _, e := range e.list {
+	for _, e := range e.events() {
 		said += fmt.Sprintf("%s %d %d, ", e.Kind, e.Count, e.Execs)
 	}
 	if want := "exec 0 0, gap 7 7, daemon 0 0, gap 5 5, gap 1 1, gap 9 7, "; said != want {
@@ -80,14 +80,15 @@ func TestExecutedChain(t *testing.T) {
 	if _, err := queue.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if len(e.list) != 4 || len(e.list[1].Process) != 1 || e.list[1].Asked != "" {
-		t.Fatalf("%+v", e.list)
+	list := e.events()
+	if len(list) != 4 || len(list[1].Process) != 1 || list[1].Asked != "" {
+		t.Fatalf("%+v", list)
 	}
-	last := e.list[2].Process
+	last := list[2].Process
 	if len(last) != 2 || last[0].Exe != "/bin/true" || last[1].Exe != "/bin/make" || strings.Contains(fmt.Sprint(last[1].Argv), "hunter2") {
 		t.Errorf("%+v", last)
 	}
-	if last = e.list[3].Process; len(last) != 2 || last[1].PID != nobody+2 || last[1].Comm != "gone" {
+	if last = list[3].Process; len(last) != 2 || last[1].PID != nobody+2 || last[1].Comm != "gone" {
 		t.Errorf("%+v", last)
 	}
 }

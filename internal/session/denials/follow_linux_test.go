@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,12 +24,24 @@ func (l *told) Write(e *event.Event) error {
 	return nil
 }
 
-// written has the events that were emitted.
-type written struct{ list []event.Event }
+// written has the events that were emitted. A collector may emit repeated denials after its test, from a timer.
+type written struct {
+	mu   sync.Mutex
+	list []event.Event
+}
 
 func (w *written) Write(e *event.Event) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.list = append(w.list, *e)
 	return nil
+}
+
+// events returns what was emitted so far.
+func (w *written) events() []event.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.list)
 }
 
 // finding finds a policy that is a session's first.

@@ -33,7 +33,7 @@ func heardNames(t *testing.T, denials ...message.Denial) []event.Event {
 	if _, err := queue.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return e.list
+	return e.events()
 }
 
 // Whom the kernel saw is described by what /proc says of him, unless another has his number since.
