@@ -47,7 +47,10 @@ func holdAudit(control int, path string) (*hold, status, error) {
 		}
 		return nil, now, errors.Join(serr, err)
 	}
-	var now status
+	now, err := h.join()
+	if err == nil {
+		return h, now, nil
+	}
 	needed := false
 	err = h.locked(func() (err error) {
 		if now, err = getStatus(control); err != nil {
@@ -76,6 +79,35 @@ func (s status) on() error {
 	return nil
 }
 
+var errNotJoined = errors.New("auditing is not held by another user, or has to be changed")
+
+// join joins users that are there already, where nothing has to be changed. It takes no lock of all changes, on which the
+// starts of many sessions at once would wait for each other. Whoever is the last to leave needs the users' lock alone, and
+// restores auditing before it gives it up, so a user that has joined has its shared lock after that.
+func (h *hold) join() (now status, err error) {
+	boot, err := bootID()
+	if err != nil {
+		return now, err
+	}
+	if f, err := h.read(); err != nil || f.boot != boot {
+		return now, errNotJoined
+	}
+	if err := flock(h.users, unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		return now, err
+	}
+	f, err := h.read() // the last user may have left since
+	if err == nil && f.boot == boot {
+		now, err = getStatus(h.control)
+	}
+	if err == nil && (f.boot != boot || now.foreign() || now.toChange() != 0) {
+		err = errNotJoined
+	}
+	if err != nil {
+		return now, errors.Join(err, flock(h.users, unix.LOCK_UN))
+	}
+	return now, nil
+}
+
 // locked runs f under the lock of all changes.
 func (h *hold) locked(f func() error) error {
 	if err := flock(h.lock, unix.LOCK_EX); err != nil {
@@ -94,13 +126,7 @@ func (h *hold) enter(now *status) (err error) {
 	if err := flock(h.users, unix.LOCK_SH); err != nil {
 		return err
 	}
-	want := status{Enabled: 1, BacklogLimit: wantBacklog}
-	if now.Enabled == 0 {
-		want.Mask |= maskEnabled
-	}
-	if now.BacklogLimit != 0 && now.BacklogLimit < wantBacklog { // 0 is no limit
-		want.Mask |= maskBacklogLimit
-	}
+	want := status{Mask: now.toChange(), Enabled: 1, BacklogLimit: wantBacklog}
 	if want.Mask == 0 {
 		return nil
 	}
@@ -112,6 +138,17 @@ func (h *hold) enter(now *status) (err error) {
 		now.BacklogLimit = wantBacklog
 	}
 	return nil
+}
+
+// toChange returns the mask of what enter has to change.
+func (s status) toChange() (mask uint32) {
+	if s.Enabled == 0 {
+		mask |= maskEnabled
+	}
+	if s.BacklogLimit != 0 && s.BacklogLimit < wantBacklog { // 0 is no limit
+		mask |= maskBacklogLimit
+	}
+	return mask
 }
 
 // write notes what the first user found, unless a crashed one of this boot did already.
@@ -284,9 +321,10 @@ func openFolder(at int, name string, mode uint32) (int, error) {
 	return fd, nil
 }
 
-// lockTime bounds the wait for a lock. Users hold it for microseconds; a confined root process that may read /run can hold
-// it for ever, which must cost the sight of denials, not the start of every session.
-const lockTime = time.Second
+// lockTime bounds the wait for a lock. Users hold it for microseconds, or tens of milliseconds each on a machine that has far
+// more to do than processors; a confined root process that may read /run can hold it for ever, which must cost the sight of
+// denials, not the start of every session.
+const lockTime = 5 * time.Second
 
 func flock(fd, how int) error {
 	for end := time.Now().Add(lockTime); ; time.Sleep(time.Millisecond) {
@@ -295,8 +333,10 @@ func flock(fd, how int) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, unix.EINTR):
-		case !errors.Is(err, unix.EWOULDBLOCK) || how&unix.LOCK_NB != 0 || time.Now().After(end):
+		case !errors.Is(err, unix.EWOULDBLOCK) || how&unix.LOCK_NB != 0:
 			return os.NewSyscallError("flock", err)
+		case time.Now().After(end):
+			return fmt.Errorf("another process has had a lock in %s for %v", stateDir, lockTime)
 		}
 	}
 }

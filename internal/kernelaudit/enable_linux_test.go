@@ -162,6 +162,52 @@ func TestLeavingAtOnce(t *testing.T) {
 	}
 }
 
+// TestJoinWaitsForNobody: where others hold auditing, the lock of all changes isn't needed. Without a user, after the last one
+// has left, and where something has to be changed, it is.
+func TestJoinWaitsForNobody(t *testing.T) {
+	r := reader(t)
+	defer r.Close()
+	if r.hold == nil {
+		t.Skip("auditing is not toolguard's here")
+	}
+	must(t, flock(r.hold.lock, unix.LOCK_EX))
+	defer flock(r.hold.lock, unix.LOCK_UN)
+	h, s, err := holdAudit(r.control, stateDir)
+	if err != nil || h == nil || s.Enabled != 1 {
+		t.Fatalf("joining: %v, %+v, %v", h, s, err)
+	}
+	defer h.close()
+
+	boot, err := bootID()
+	must(t, err)
+	dir := t.TempDir() + "/toolguard/audit"
+	own, err := openHold(r.control, dir)
+	must(t, err)
+	defer own.close()
+	for _, c := range []struct {
+		name string
+		note found
+		ok   bool
+	}{
+		{"no user", found{}, false},
+		{"one of another boot", found{boot: "other"}, false},
+		{"one of this boot", found{boot: boot}, true},
+	} {
+		must(t, own.put(c.note))
+		if _, err := own.join(); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		must(t, flock(own.users, unix.LOCK_UN))
+	}
+	other, err := openHold(r.control, dir)
+	must(t, err)
+	defer other.close()
+	must(t, flock(other.users, unix.LOCK_EX))
+	if _, err := own.join(); err == nil {
+		t.Error("joined while the last user leaves")
+	}
+}
+
 func TestStateFolderIsOurs(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

@@ -56,3 +56,17 @@ func TestRun(t *testing.T) {
 		})
 	}
 }
+
+// A failed test is named with the line that says what failed, not with what was printed before and after.
+func TestFirstFailure(t *testing.T) {
+	for name, output := range map[string][]string{
+		"    a_test.go:3: got 1, want 2":   {"=== RUN   TestA\n", "some log\n", "    a_test.go:3: got 1, want 2\n", "    a_test.go:4: more\n"},
+		"FAIL: testdata/a.txt:7: no match": {"> stderr x\n", "            FAIL: testdata/a.txt:7: no match\n", "--- FAIL: TestA (0.00s)\n"},
+		"panic: it went wrong":             {"panic: it went wrong\n", "--- FAIL: TestA (0.00s)\n"},
+		"no reason given":                  nil,
+	} {
+		if got := firstFailure(output); got != strings.TrimSpace(name) {
+			t.Errorf("%q, want %q", got, name)
+		}
+	}
+}

@@ -15,10 +15,11 @@ const module = "github.com/toolguard/toolguard/"
 
 // place is where tests ran (the host, the race detector, a guest), and how they ended. Tests are named package.Test/row.
 type place struct {
-	name           string
-	passed, failed map[string]bool
-	reasons        map[string]string  // why each other test was skipped
-	packages       map[string]*result // by name
+	name     string
+	passed   map[string]bool
+	failed   map[string]string  // what each said first
+	reasons  map[string]string  // why each other test was skipped
+	packages map[string]*result // by name
 }
 
 type result struct {
@@ -36,7 +37,7 @@ type testEvent struct {
 
 func newPlace(name string) *place {
 	return &place{
-		name: name, passed: map[string]bool{}, failed: map[string]bool{}, reasons: map[string]string{}, packages: map[string]*result{},
+		name: name, passed: map[string]bool{}, failed: map[string]string{}, reasons: map[string]string{}, packages: map[string]*result{},
 	}
 }
 
@@ -94,13 +95,13 @@ func (p *place) add(e testEvent, output map[string][]string) {
 	case "pass":
 		p.passed[test] = true
 	case "fail":
-		p.failed[test] = true
+		p.failed[test] = firstFailure(output[test])
 	case "skip":
 		p.reasons[test] = reason(output[test])
 	default:
 		return
 	}
-	if p.passed[test] || p.failed[test] {
+	if e.Action != "skip" || p.passed[test] || p.failed[test] != "" {
 		delete(p.reasons, test)
 	}
 	delete(pkg.open, test)
@@ -121,6 +122,17 @@ func (p *place) cutOff() (names []string) {
 		}
 	}
 	return names
+}
+
+// firstFailure is the first line of a failed test's output that says what failed: one of a Go file, or of a testscript's.
+func firstFailure(output []string) string {
+	for _, line := range output {
+		line = strings.TrimSpace(line)
+		if strings.Contains(line, "_test.go:") || strings.HasPrefix(line, "FAIL: ") {
+			return line
+		}
+	}
+	return reason(output)
 }
 
 // reason is what a test printed when it was skipped: the last line of its output that testing did not write by itself.

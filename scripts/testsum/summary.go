@@ -48,6 +48,11 @@ func summarize(w io.Writer, places []*place, missing []string, phases string) er
 		slices.Sort(tests)
 		fmt.Fprintf(w, "skipped %4d  %s (%s)\n", len(tests), why, tests[0])
 	}
+	for _, p := range places {
+		for _, test := range slices.Sorted(maps.Keys(p.failed)) {
+			fmt.Fprintf(w, "failed: %s %s: %s\n", p.name, test, p.failed[test])
+		}
+	}
 	for _, name := range cut {
 		fmt.Fprintf(w, "did not end: %s\n", name)
 	}
