@@ -22,7 +22,7 @@ func TestLockedAuditState(t *testing.T) {
 	p := newPlace(t, users()[0])
 	secret := p.secret(t)
 	confined := p.confined(append([]string{"--backend", "landlock", "--events", filepath.Join(p.home, "events.jsonl")}, policy...), "sh", "-c", "echo started; cat "+secret)
-	const notice = "denials are enforced but can't be shown: no refusals can be read from the kernel: flock: resource temporarily unavailable"
+	const notice = "denials are enforced but can't be shown: no refusals can be read from the kernel: another process has had a lock in /run/toolguard/audit for 5s"
 	held := p.command(append([]string{"sh", "-c", `set -e; mkdir -p /run/toolguard
 		mount -t tmpfs -o mode=755 none /run/toolguard; mkdir -m 700 /run/toolguard/audit
 		exec flock /run/toolguard/audit/lock "$@"`, "sh"}, confined.Args...)...)
