@@ -139,7 +139,7 @@ func (a *app) compile(f *execFlags, tmp string) (*policy.Compiled, error) {
 func (f *execFlags) allowed(c *policy.Compiled) []string {
 	ids := slices.Clone(f.degraded)
 	for _, r := range c.Rules {
-		if slices.Contains(f.presets, r.Place.File) {
+		if slices.Contains(f.presets, r.Position.File) {
 			ids = append(ids, r.ID)
 		}
 	}

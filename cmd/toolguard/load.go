@@ -124,7 +124,7 @@ func (a *app) takeOwn(p *policyFlags) error {
 func letRead(src *policy.Source, file string) {
 	for i := range src.Layers {
 		if l := &src.Layers[i]; l.Authority == policy.Session && len(l.Runtime) > 0 {
-			l.Runtime = append(slices.Clip(l.Runtime), policy.FSRule{Path: file, Caps: policy.Read, Optional: true, Place: policy.Place{File: policy.UserFolders}})
+			l.Runtime = append(slices.Clip(l.Runtime), policy.FSRule{Path: file, Caps: policy.Read, Optional: true, Position: policy.Position{File: policy.UserFolders}})
 		}
 	}
 }

@@ -11,18 +11,18 @@ type limit struct {
 	id         string
 	controller string
 	set        bool
-	place      policy.Place
+	position   policy.Position
 	note       string // for people, if it is enforced
 }
 
 // cgroupLimits lists the limits that a cgroup enforces.
 func cgroupLimits(l policy.Limits) []limit {
 	return []limit{
-		{"limits.memory", "memory", l.Memory.N != 0, l.Memory.Place, "memory and page cache of all processes together, without swap"},
-		{"limits.pids", "pids", l.Pids.N != 0, l.Pids.Place, "processes and threads together"},
-		{"limits.cpu", "cpu", l.CPU.N != 0, l.CPU.Place, ""},
+		{"limits.memory", "memory", l.Memory.N != 0, l.Memory.Position, "memory and page cache of all processes together, without swap"},
+		{"limits.pids", "pids", l.Pids.N != 0, l.Pids.Position, "processes and threads together"},
+		{"limits.cpu", "cpu", l.CPU.N != 0, l.CPU.Position, ""},
 		{
-			"limits.io", "io", l.IO.N != 0, l.IO.Place,
+			"limits.io", "io", l.IO.N != 0, l.IO.Position,
 			"half of it for reading and half for writing, on every disk there is at the start",
 		},
 	}
@@ -40,7 +40,7 @@ func Report(c *policy.Compiled, f Support) []policy.Coverage {
 }
 
 func reportLimit(l limit, limits policy.Limits, f Support) policy.Coverage {
-	row := policy.Coverage{ID: l.id, Place: l.place, By: "cgroup", Status: policy.NotEnforceable, Why: f.Why}
+	row := policy.Coverage{ID: l.id, Position: l.position, By: "cgroup", Status: policy.NotEnforceable, Why: f.Why}
 	switch {
 	case f.Base == "" || !f.Has(l.controller):
 		if row.Why == "" {

@@ -118,7 +118,7 @@ func checkSizes(st *api.Start) error {
 	for _, text := range st.Degraded {
 		size += len(text) + event.StringOverhead
 	}
-	for _, p := range st.Limits.Places() {
+	for _, p := range st.Limits.Positions() {
 		size += len(p.File)
 	}
 	if st.Network != nil {

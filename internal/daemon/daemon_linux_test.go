@@ -86,7 +86,7 @@ func TestRequests(t *testing.T) {
 		{api.Start{Home: strings.Repeat("/", maxSaid+1)}, "have 65537 bytes together"},
 		{api.Start{Degraded: []string{strings.Repeat("x", maxSaid), "x"}}, "have 65545 bytes together"},
 		{api.Start{Degraded: make([]string, maxSaid)}, "have 262144 bytes together"},
-		{api.Start{Limits: policy.Limits{Pids: policy.Count{Place: policy.Place{File: strings.Repeat("x", maxSaid+1)}}}}, "have 65537 bytes together"},
+		{api.Start{Limits: policy.Limits{Pids: policy.Count{Position: policy.Position{File: strings.Repeat("x", maxSaid+1)}}}}, "have 65537 bytes together"},
 	} {
 		x.st.Policy, x.st.Argv = compiled(t, "/etc"), []string{"true"}
 		refusedWith(t, c.Do("POST", api.Sessions, x.st, nil), 400, x.why)

@@ -115,7 +115,7 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		s.end = api.End{Denied: counts.Denied + net.Denied, Unreported: counts.Suppressed + counts.Lost + net.Suppressed + net.Lost}
 		s.mu.Unlock()
 		if limit {
-			reported.LimitMet("wall_time", s.limits.WallTime.Place, 1)
+			reported.LimitMet("wall_time", s.limits.WallTime.Position, 1)
 		}
 	} else if _, err := s.kernel.End(); err != nil {
 		s.d.log("end session %s: %v", s.id, err)
@@ -132,7 +132,7 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		exit.Wall, exit.Denials, exit.Usage = time.Since(s.began), s.end.Denied, usage
 		e := event.Event{Kind: event.SessionEnd, Mechanism: "bpf", Exit: exit}
 		if limit {
-			e.Reason, e.Rule, e.Place = string(policy.Limit), "limits.wall_time", s.limits.WallTime.Place.String()
+			e.Reason, e.Rule, e.Place = string(policy.Limit), "limits.wall_time", s.limits.WallTime.Position.String()
 		}
 		reported.Emit(e)
 	}
@@ -203,8 +203,8 @@ func (s *session) endGroup() *event.Usage {
 	}
 	if met, e := g.Events(); e == nil && s.denials != nil {
 		l := s.limits
-		s.denials.LimitMet("memory", l.Memory.Place, met.OOM)
-		s.denials.LimitMet("pids", l.Pids.Place, met.PidsMax)
+		s.denials.LimitMet("memory", l.Memory.Position, met.OOM)
+		s.denials.LimitMet("pids", l.Pids.Position, met.PidsMax)
 	}
 	s.closeNestedSockets(g)
 	usage := s.usage()

@@ -30,7 +30,7 @@ func refusing(method string, a explain.Answer) refusal {
 		r.Authority = a.Authority.String()
 	}
 	if a.Rule != nil {
-		r.Rule, r.Place, r.Authority = a.Rule.ID, a.Rule.Place.String(), a.Rule.Authority.String()
+		r.Rule, r.Place, r.Authority = a.Rule.ID, a.Rule.Position.String(), a.Rule.Authority.String()
 	}
 	return r
 }

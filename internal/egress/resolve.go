@@ -61,7 +61,7 @@ func (s *Server) refuse(d message.Denial, v policy.Verdict, name, note string) d
 	s.Tell(d)
 	why := fmt.Sprintf("toolguard: %s", d.Answer.Reason)
 	if r := d.Answer.Rule; r != nil {
-		why += fmt.Sprintf(" (%s, %s)", r.ID, r.Place)
+		why += fmt.Sprintf(" (%s, %s)", r.ID, r.Position)
 	}
 	return dns.Answer{Code: dnsmessage.RCodeNameError, Why: why}
 }

@@ -63,7 +63,7 @@ func newWorldOf(t testing.TB, l policy.SourceLayer) *world {
 	t.Helper()
 	l.Authority = policy.Session
 	for i := range l.Net {
-		l.Net[i].Place = policy.Place{File: "p.toml", Line: i + 1, Col: 1}
+		l.Net[i].Position = policy.Position{File: "p.toml", Line: i + 1, Col: 1}
 	}
 	c := compileLayer(t, l)
 	w := &world{t: t, routes: map[netip.AddrPort]string{}, going: map[netip.AddrPort]netip.AddrPort{}, permits: map[string]time.Time{}, zone: newZone(t)}

@@ -154,7 +154,7 @@ func (g *Grant) fail(err error) error {
 	if g.Rule == nil {
 		return err
 	}
-	return fmt.Errorf("%s: %s: %w", g.Rule.Place, g.Rule.ID, err)
+	return fmt.Errorf("%s: %s: %w", g.Rule.Position, g.Rule.ID, err)
 }
 
 // opened are the files that grants are made on, each opened once.

@@ -150,7 +150,7 @@ func (p *Plan) programs(l *policy.Layer) (Ruleset, error) {
 		}
 		in, err := inspect(r.Command.Program)
 		if err != nil {
-			return Ruleset{}, fmt.Errorf("%s: %s: %w", r.Place, r.ID, err)
+			return Ruleset{}, fmt.Errorf("%s: %s: %w", r.Position, r.ID, err)
 		}
 		add(r.Command.Program, r)
 		for _, path := range in.all() {

@@ -19,7 +19,7 @@ import (
 // ownEntries is a layer with the built-in rule on the session's own /proc entries, and rules that somebody wrote.
 func ownEntries(written ...policy.FSRule) policy.SourceLayer {
 	return policy.SourceLayer{FS: append(written, rule("ro", r)), Runtime: append(runtimeRules(), policy.FSRule{
-		Path: ownProc, Caps: r, Place: policy.Place{File: "builtin:runtime", Line: 1},
+		Path: ownProc, Caps: r, Position: policy.Position{File: "builtin:runtime", Line: 1},
 	})}
 }
 

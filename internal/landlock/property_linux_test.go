@@ -217,7 +217,7 @@ func drawCaps(t *rapid.T) policy.Caps {
 func drawLayer(t *rapid.T, a policy.Authority, paths []string) policy.SourceLayer {
 	l := policy.SourceLayer{Authority: a}
 	for i := range rapid.IntRange(1, 4).Draw(t, "rules") {
-		r := policy.FSRule{Path: rapid.SampledFrom(paths).Draw(t, "path"), Caps: drawCaps(t), Place: policy.Place{File: "p", Line: i + 1}}
+		r := policy.FSRule{Path: rapid.SampledFrom(paths).Draw(t, "path"), Caps: drawCaps(t), Position: policy.Position{File: "p", Line: i + 1}}
 		if rapid.IntRange(0, 7).Draw(t, "pattern") == 0 {
 			r.Match, r.Path = strings.TrimSuffix(r.Path, "/")+"/**/"+rapid.SampledFrom([]string{"a", "b", "x"}).Draw(t, "last"), ""
 		}
@@ -225,12 +225,12 @@ func drawLayer(t *rapid.T, a policy.Authority, paths []string) policy.SourceLaye
 	}
 	if rapid.IntRange(0, 3).Draw(t, "protect") == 0 {
 		l.Protect = policy.ProtectOn
-		l.Protected = []policy.FSRule{{Match: "/**/b", Place: policy.Place{File: "builtin:protect", Line: 1}}}
+		l.Protected = []policy.FSRule{{Match: "/**/b", Position: policy.Position{File: "builtin:protect", Line: 1}}}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "secrets") == 0 {
 		l.Secrets = policy.ProtectOn
-		at := policy.Place{File: "builtin:secrets", Line: 1}
-		l.SecretFiles = []policy.FSRule{{Match: "/**/x", Place: at}, {Match: "/**/a", Caps: policy.Read, Place: at}}
+		at := policy.Position{File: "builtin:secrets", Line: 1}
+		l.SecretFiles = []policy.FSRule{{Match: "/**/x", Position: at}, {Match: "/**/a", Caps: policy.Read, Position: at}}
 	}
 	return l
 }

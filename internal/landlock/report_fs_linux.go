@@ -256,7 +256,7 @@ func (k *cover) own(r *policy.Rule) word {
 	}
 	w := cannot(fmt.Sprintf("%s lets the command write %s: move it out of there, or name this rule in --allow-degraded",
 		by.ID, r.FS.Path))
-	if r.Place.File == policy.UserFolders { // as with protect: "auto", whoever lets a command write a home also lets it write what the shell starts with
+	if r.Position.File == policy.UserFolders { // as with protect: "auto", whoever lets a command write a home also lets it write what the shell starts with
 		w.soft = true
 		w.why = fmt.Sprintf("landlock can't take away beneath a grant: %s lets the command write %s", by.ID, r.FS.Path)
 	}

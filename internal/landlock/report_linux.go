@@ -66,7 +66,7 @@ func cannot(why string) word { return word{status: policy.NotEnforceable, why: w
 
 func (k *cover) add(r *policy.Rule, w word) {
 	k.rows = append(k.rows, policy.Coverage{
-		ID: r.ID, Rule: r, Place: r.Place, Status: w.status, Why: w.why, By: w.by, Soft: w.soft, Stricter: w.less, Opens: w.opens,
+		ID: r.ID, Rule: r, Position: r.Position, Status: w.status, Why: w.why, By: w.by, Soft: w.soft, Stricter: w.less, Opens: w.opens,
 	})
 }
 
@@ -92,7 +92,7 @@ func (k *cover) layer(l *policy.Layer) {
 func (k *cover) syscalls(l *policy.Layer) {
 	if s := l.Syscalls; s.Profile != "" || len(s.Allow)+len(s.Deny) > 0 {
 		k.rows = append(k.rows, policy.Coverage{
-			ID: layerID(l, "syscalls"), Place: s.Place, Status: policy.Enforced, By: bySeccomp,
+			ID: layerID(l, "syscalls"), Position: s.Position, Status: policy.Enforced, By: bySeccomp,
 		})
 	}
 }

@@ -32,13 +32,13 @@ func TestCover(t *testing.T) {
 	}
 	guarded := func(mode policy.ProtectMode, l policy.SourceLayer) policy.SourceLayer {
 		l.Protect = mode
-		l.Protected = []policy.FSRule{{Match: "/**/.git/hooks", Place: policy.Place{File: "builtin:protect", Line: 1}}}
+		l.Protected = []policy.FSRule{{Match: "/**/.git/hooks", Position: policy.Position{File: "builtin:protect", Line: 1}}}
 		return l
 	}
 	keeping := func(mode policy.ProtectMode, l policy.SourceLayer) policy.SourceLayer {
 		l.Secrets = mode
-		at := policy.Place{File: "builtin:secrets", Line: 1}
-		l.SecretFiles = []policy.FSRule{{Match: "/**/.ssh", Place: at}, {Path: "/etc/shadow", Place: at}, {Match: "/**/*.pub", Caps: r, Place: at}}
+		at := policy.Position{File: "builtin:secrets", Line: 1}
+		l.SecretFiles = []policy.FSRule{{Match: "/**/.ssh", Position: at}, {Path: "/etc/shadow", Position: at}, {Match: "/**/*.pub", Caps: r, Position: at}}
 		return l
 	}
 	write(t, ws+"/rwx/script", []byte("#!/bin/sh\n"), 0o777)
@@ -82,7 +82,7 @@ func TestCover(t *testing.T) {
 		{"protect, nothing to write", guarded(policy.ProtectOn, fs(rule(".", r))), "protect.1", yes, ""},
 		{"protect", guarded(policy.ProtectOn, fs(rule("rw", r|w))), "protect.1", no, "fs.1 gives"},
 		{"protect, by a built-in rule, too", guarded(policy.ProtectOn, policy.SourceLayer{
-			Runtime: []policy.FSRule{{Path: ws + "/rwx", Caps: rwx, Place: policy.Place{File: "builtin:runtime", Line: 1}}}, FS: []policy.FSRule{rule("rw", w)},
+			Runtime: []policy.FSRule{{Path: ws + "/rwx", Caps: rwx, Position: policy.Position{File: "builtin:runtime", Line: 1}}}, FS: []policy.FSRule{rule("rw", w)},
 		}), "protect.1", no, ": fs.1 gives"},
 		{"protect, by a pattern", guarded(policy.ProtectOn, fs(rule(".", r), policy.FSRule{Match: "rw/**/x", Caps: r | w})), "protect.1", yes, ""},
 		{"protect, if it can be", guarded(policy.ProtectAuto, fs(rule("rw", r|w))), "protect.1", no, "fs.1 gives"},
@@ -99,7 +99,7 @@ func TestCover(t *testing.T) {
 		{"secrets, a file", keeping(policy.ProtectOn, fs(rule("rw/file", r))), "secrets.1", yes, ""},
 		{"secret", keeping(policy.ProtectOn, fs(policy.FSRule{Path: ".", Caps: r, Secret: true})), "secrets.1", yes, ""},
 		{"secret, and a built-in rule", keeping(policy.ProtectOn, policy.SourceLayer{
-			Runtime: []policy.FSRule{{Path: "/etc", Caps: r, Place: policy.Place{File: "builtin:runtime", Line: 1}}}, FS: []policy.FSRule{{Path: ".", Caps: r, Secret: true}},
+			Runtime: []policy.FSRule{{Path: "/etc", Caps: r, Position: policy.Position{File: "builtin:runtime", Line: 1}}}, FS: []policy.FSRule{{Path: ".", Caps: r, Secret: true}},
 		}), "secrets.1", no, ": runtime.1 gives read"},
 
 		{"host", net(policy.NetRule{Host: "example.com", Port: 443, Allow: true}), "net.1", partly, "any host on port 443"},

@@ -183,7 +183,7 @@ func randomPolicy(t *testing.T, r *rand.Rand, files []open) *policy.Compiled {
 			for range 1 + r.IntN(3) {
 				p := policy.FSRule{Match: randomPattern(r, files)}
 				if r.IntN(2) == 0 {
-					p.Place.File = "builtin:protect" // it's no rule that only adds
+					p.Position.File = "builtin:protect" // it's no rule that only adds
 				}
 				l.Protected = append(l.Protected, p)
 			}
@@ -222,7 +222,7 @@ func randomMounts(r *rand.Rand, files []open) []fspath.Mount {
 func randomRule(r *rand.Rand, files []open) policy.FSRule {
 	f := policy.FSRule{Caps: policy.Caps(r.IntN(int(policy.AllCaps) + 1)), Unprotect: r.IntN(3) == 0, Secret: r.IntN(3) == 0}
 	if r.IntN(4) == 0 {
-		f.Place.File = "preset:x" // a built-in rule only adds
+		f.Position.File = "preset:x" // a built-in rule only adds
 	}
 	if r.IntN(2) == 0 {
 		f.Match = randomPattern(r, files)
@@ -460,7 +460,7 @@ func TestPresetByAnotherName(t *testing.T) {
 	defer unix.Close(f.fd)
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{
 		{Path: "/", Caps: policy.Read},
-		{Match: "/**/x", Place: policy.Place{File: "preset:x"}},
+		{Match: "/**/x", Position: policy.Position{File: "preset:x"}},
 		{Path: dir + "/there/x/other", Caps: policy.Update}, // without such a rule the alias has no effect
 	}}
 	layer.Defaults[policy.FS] = policy.Deny

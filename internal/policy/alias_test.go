@@ -18,7 +18,7 @@ import (
 func TestAliases(t *testing.T) {
 	const r, rw, all = policy.Read, policy.Read | policy.Write, policy.AllCaps
 	open := policytest.Path("/", all)
-	builtIn := func(r policy.FSRule) policy.FSRule { r.Place.File = "preset:x"; return r }
+	builtIn := func(r policy.FSRule) policy.FSRule { r.Position.File = "preset:x"; return r }
 	guarded := func(rules ...policy.FSRule) policy.SourceLayer {
 		return policy.SourceLayer{
 			FS: rules, Protect: policy.ProtectOn, Protected: []policy.FSRule{policytest.Match("/**/.git/hooks", 0), policytest.Match("/**/.vscode", 0)},
@@ -95,7 +95,7 @@ func TestAliasesAreExplained(t *testing.T) {
 	childtest.Must(t, err)
 	q := explain.Question{Resource: policy.FS, Caps: policy.Update, Target: "/mnt/f"}
 	v, a := explain.Ask(c, sys, q)
-	if v.Allow || a.Reason != policy.RuleDenies || a.Rule.ID != "fs.2" || a.Rule.Place.Line != 2 || a.Also != "/secret/sub/f" {
+	if v.Allow || a.Reason != policy.RuleDenies || a.Rule.ID != "fs.2" || a.Rule.Position.Line != 2 || a.Also != "/secret/sub/f" {
 		t.Errorf("%+v, by %+v", a, a.Rule)
 	}
 	if want := "[[access.fs]]\npath = \"/secret/sub/f\"\nread = true\nupdate = true\n"; a.Suggest != want {
@@ -131,7 +131,7 @@ func TestHardLinks(t *testing.T) {
 	}
 	sys.Tree["/mnt/f"] = "file"
 	builtIn := policytest.Path("/secret/h", policy.Read)
-	builtIn.Place.File = "preset:x"
+	builtIn.Position.File = "preset:x"
 	layer.FS = append(layer.FS, policytest.Path("/mnt", policy.AllCaps), policytest.Path("/secret/i", 0), policytest.Path("/secret/i", policy.Read), builtIn)
 	c, err := policy.Compile(policytest.Source(layer), sys)
 	childtest.Must(t, err)

@@ -26,7 +26,7 @@ func (c *compiler) layerCommands(src *SourceLayer, ids *ruleIDs) *CommandTable {
 			file = ""
 		}
 		rules = append(rules, c.add(&Rule{
-			ID: id, Authority: src.Authority, Resource: Commands, Place: s.Place,
+			ID: id, Authority: src.Authority, Resource: Commands, Position: s.Position,
 			Command: &CompiledCommand{CommandRule: s, Program: program, File: file},
 		}))
 	}
@@ -42,7 +42,7 @@ func IsProgramName(name string) bool {
 // commandRule checks a rule by itself, its self-tests included.
 func (c *compiler) commandRule(s *CommandRule, id string) {
 	fail := func(hint, format string, args ...any) {
-		c.fail(s.Place, fmt.Errorf("%s: "+format, append([]any{id}, args...)...), hint)
+		c.fail(s.Position, fmt.Errorf("%s: "+format, append([]any{id}, args...)...), hint)
 	}
 	if !IsProgramName(s.Name) {
 		fail("it's a name that is looked up in PATH, or an absolute path", "%q isn't the name of a program", s.Name)
@@ -66,9 +66,9 @@ func (c *compiler) commandRule(s *CommandRule, id string) {
 }
 
 func (c *compiler) selfTest(s *CommandRule, id, key string, t SelfTest, want bool) {
-	at, argv := t.Place, t.Argv
+	at, argv := t.Position, t.Argv
 	if at.File == "" {
-		at = s.Place
+		at = s.Position
 	}
 	got := len(argv) > 0 && (argv[0] == s.Name || argv[0] == path.Base(s.Name))
 	switch {

@@ -17,7 +17,7 @@ func Compile(src *Source, sys fspath.FileSystem) (*Compiled, error) {
 	c.res.Literal = true
 	c.res.OnLink = c.ways.add
 	c.out = &Compiled{Name: src.Name, Path: src.Path, Limits: src.Limits, Audit: src.Audit, Repository: src.Repository, ToolKeys: src.ToolKeys, Detected: src.Detected, Rules: make([]*Rule, 0, src.size())}
-	if !c.places() {
+	if !c.resolveFolders() {
 		return nil, c.errs
 	}
 	c.builtin()
@@ -25,7 +25,7 @@ func Compile(src *Source, sys fspath.FileSystem) (*Compiled, error) {
 	for i := range src.Layers {
 		l := &src.Layers[i]
 		if l.Authority <= last || l.Authority >= NumAuthorities {
-			c.fail(l.Place, fmt.Errorf("the authority %d is out of order", l.Authority), "")
+			c.fail(l.Position, fmt.Errorf("the authority %d is out of order", l.Authority), "")
 			continue
 		}
 		last = l.Authority
@@ -65,32 +65,32 @@ type compiler struct {
 	errs  Errors
 }
 
-func (c *compiler) fail(p Place, err error, hint string) {
-	c.errs = append(c.errs, &Error{Place: p, Msg: err.Error(), Hint: hint})
+func (c *compiler) fail(p Position, err error, hint string) {
+	c.errs = append(c.errs, &Error{Position: p, Msg: err.Error(), Hint: hint})
 }
 
 // sorted puts the errors of each file in the order of its lines.
 func (c *compiler) sorted() Errors {
 	rank := map[string]int{}
 	for _, e := range c.errs {
-		if _, ok := rank[e.Place.File]; !ok {
-			rank[e.Place.File] = len(rank)
+		if _, ok := rank[e.Position.File]; !ok {
+			rank[e.Position.File] = len(rank)
 		}
 	}
 	slices.SortStableFunc(c.errs, func(a, b *Error) int {
-		if d := rank[a.Place.File] - rank[b.Place.File]; d != 0 {
+		if d := rank[a.Position.File] - rank[b.Position.File]; d != 0 {
 			return d
 		}
-		if d := a.Place.Line - b.Place.Line; d != 0 {
+		if d := a.Position.Line - b.Position.Line; d != 0 {
 			return d
 		}
-		return a.Place.Col - b.Place.Col
+		return a.Position.Col - b.Position.Col
 	})
 	return c.errs
 }
 
-// places resolves what everything else is relative to. Without it nothing can be compiled.
-func (c *compiler) places() bool {
+// resolveFolders resolves what everything else is relative to. Without it nothing can be compiled.
+func (c *compiler) resolveFolders() bool {
 	ws, err := c.folder(c.src.Workspace)
 	if err != nil {
 		at := c.src.Chosen
@@ -104,7 +104,7 @@ func (c *compiler) places() bool {
 	c.roots = fspath.Roots{Workspace: ws, Home: c.src.Home}
 	if c.src.TmpDir != "" {
 		if c.out.TmpDir, err = c.folder(c.src.TmpDir); err != nil {
-			c.fail(Place{File: c.src.Name}, fmt.Errorf("the session's TMPDIR %q can't be used: %w", c.src.TmpDir, err), "")
+			c.fail(Position{File: c.src.Name}, fmt.Errorf("the session's TMPDIR %q can't be used: %w", c.src.TmpDir, err), "")
 			return false
 		}
 	}
@@ -116,7 +116,7 @@ func (c *compiler) places() bool {
 		if home, _ := c.res.Resolve(path.Clean(h), true); c.src.Chosen.File != "" || ws != "/" && !fspath.Within(home.Path, ws) {
 			continue
 		}
-		c.fail(Place{File: ws}, errors.New("this is the home, or holds it, and is the workspace only where something names it: "+
+		c.fail(Position{File: ws}, errors.New("this is the home, or holds it, and is the workspace only where something names it: "+
 			"a command could read and write all that is in it"),
 			"go to a project's folder, or name one: --workspace DIR, or workspace = \"DIR\" in the policy")
 		return false
@@ -151,7 +151,7 @@ func (c *compiler) add(r *Rule) *Rule {
 
 func (c *compiler) layer(src *SourceLayer) {
 	l := &Layer{
-		Authority: src.Authority, Place: src.Place, Stance: src.Defaults, Mode: src.Protect, SecretsMode: src.Secrets, Namespaces: src.Namespaces,
+		Authority: src.Authority, Position: src.Position, Stance: src.Defaults, Mode: src.Protect, SecretsMode: src.Secrets, Namespaces: src.Namespaces,
 		Syscalls: src.Syscalls, Capabilities: src.Capabilities, TLSIntercept: src.TLSIntercept, Degraded: src.Degraded,
 	}
 	for r, n := range [NumResources]int{len(src.FS), len(src.Net), len(src.Env), len(src.Commands)} {

@@ -109,7 +109,7 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 	var all policy.Errors
 	errors.As(err, &all)
 	for _, e := range all {
-		lines = append(lines, e.Place.Line)
+		lines = append(lines, e.Position.Line)
 	}
 	if got := fmt.Sprint(lines); got != "[1 3 4 5 6]" {
 		t.Errorf("lines %s\n%v", got, err)
@@ -131,13 +131,13 @@ func TestOptionalRulesAreLeftOut(t *testing.T) {
 
 func TestIDs(t *testing.T) {
 	preset := policytest.Path("tests", policy.Read)
-	preset.Place = policy.Place{"preset:python", 3, 1}
+	preset.Position = policy.Position{"preset:python", 3, 1}
 	runtime := policytest.Path("/usr", policy.Read|policy.Execute)
-	runtime.Place = policy.Place{"builtin:runtime", 1, 1}
+	runtime.Position = policy.Position{"builtin:runtime", 1, 1}
 	layer := func(a policy.Authority) policy.SourceLayer {
 		return policy.SourceLayer{
 			Authority: a, FS: []policy.FSRule{policytest.Path(".", policy.Read), preset, policytest.Path("src", policy.Read)}, Runtime: []policy.FSRule{runtime}, Net: []policy.NetRule{policytest.Host("a.com", true)},
-			Env: []policy.EnvRule{{Name: "A"}}, Commands: []policy.CommandRule{policytest.Command("git")}, Protect: policy.ProtectOn, Protected: []policy.FSRule{{Match: "**/.git/hooks", Place: policy.Place{"builtin:protect", 1, 1}}},
+			Env: []policy.EnvRule{{Name: "A"}}, Commands: []policy.CommandRule{policytest.Command("git")}, Protect: policy.ProtectOn, Protected: []policy.FSRule{{Match: "**/.git/hooks", Position: policy.Position{"builtin:protect", 1, 1}}},
 		}
 	}
 	var ids []string
@@ -184,7 +184,7 @@ func TestDigest(t *testing.T) {
 			FS: []policy.FSRule{policytest.Path(".", policy.Read), policytest.Path("src", policy.Read|policy.Write)}, Runtime: []policy.FSRule{policytest.Path("/usr", policy.Read)},
 			Commands: []policy.CommandRule{policytest.Command("git"), policytest.Command("python3")}, Env: []policy.EnvRule{{Name: "A"}, {Name: "B"}},
 		})
-		s.Layers[0].Runtime[0].Place.File = "builtin:runtime"
+		s.Layers[0].Runtime[0].Position.File = "builtin:runtime"
 		return s
 	}
 	digest := func(change func(*policy.Source)) string {
@@ -197,7 +197,7 @@ func TestDigest(t *testing.T) {
 	want := digest(func(*policy.Source) {})
 	for name, change := range map[string]func(*policy.Source){
 		"another TMPDIR":    func(s *policy.Source) { s.TmpDir = "/tmp/tg" },
-		"another file name": func(s *policy.Source) { s.Layers[0].FS[0].Place.File = "other.toml"; s.Name = "other" },
+		"another file name": func(s *policy.Source) { s.Layers[0].FS[0].Position.File = "other.toml"; s.Name = "other" },
 		"policy files":      func(s *policy.Source) { s.Files = []string{"/w/README.md"} },
 		"order of commands": func(s *policy.Source) { c := s.Layers[0].Commands; c[0], c[1] = c[1], c[0] },
 		"another spelling":  func(s *policy.Source) { s.Layers[0].FS[1].Path = "./link/" },
@@ -269,7 +269,7 @@ func TestPolicyFiles(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
-		if v := c.CheckFS("/home/u/.config/toolguard/policies/x.toml", policy.Create); v.Reason != policy.RuleDenies && v.Reason != policy.Protected || c.Rules[v.Rule].Place.File != policy.UserFolders {
+		if v := c.CheckFS("/home/u/.config/toolguard/policies/x.toml", policy.Create); v.Reason != policy.RuleDenies && v.Reason != policy.Protected || c.Rules[v.Rule].Position.File != policy.UserFolders {
 			t.Errorf("a policy of the user's own may be made: %+v", v)
 		}
 		if v := c.CheckRename(policy.Move{Old: "/home/u/.config", New: "/home/u/x", OldDir: true}); v.Reason != policy.NoGain {
@@ -277,7 +277,7 @@ func TestPolicyFiles(t *testing.T) {
 		}
 		var got []string
 		for _, r := range c.Layers[0].FS.Rules()[len(policy.Own):] {
-			if r.Place.File == policy.UserFolders {
+			if r.Position.File == policy.UserFolders {
 				continue
 			}
 			got = append(got, r.FS.Path)
@@ -541,28 +541,28 @@ func TestSees(t *testing.T) {
 }
 
 // A mistake in a value is where the value is, and one in a workspace where that was named.
-func TestPlaces(t *testing.T) {
-	at := func(line, col int) (policy.Place, policy.Spot) {
-		return policy.Place{"p.toml", line, 1}, policy.Spot{int32(line) + 1, int32(col)}
+func TestPositions(t *testing.T) {
+	at := func(line, col int) (policy.Position, policy.LineCol) {
+		return policy.Position{"p.toml", line, 1}, policy.LineCol{int32(line) + 1, int32(col)}
 	}
 	var l policy.SourceLayer
 	fs, nt, ev := policytest.Path("../x", policy.Read), policytest.Host("10.0.0.0/33", true), policy.EnvRule{Name: "A*B"}
-	fs.Place, fs.Value = at(1, 8)
-	nt.Place, nt.Value = at(3, 9)
-	ev.Place, ev.Value = at(5, 10)
+	fs.Position, fs.Value = at(1, 8)
+	nt.Position, nt.Value = at(3, 9)
+	ev.Position, ev.Value = at(5, 10)
 	combined := policy.NetRule{Host: "a.com", Protocol: "udp"}
-	combined.Place, combined.Value = at(7, 9)
+	combined.Position, combined.Value = at(7, 9)
 	l.FS, l.Net, l.Env = []policy.FSRule{fs}, []policy.NetRule{nt, combined}, []policy.EnvRule{ev}
 	l.Commands = []policy.CommandRule{{
-		Name: "git", Place: policy.Place{"p.toml", 9, 1}, HasArgs: true,
-		Match: []policy.SelfTest{{[]string{"git", "x"}, policy.Place{"p.toml", 11, 12}}, {Argv: []string{"git", "y"}}},
+		Name: "git", Position: policy.Position{"p.toml", 9, 1}, HasArgs: true,
+		Match: []policy.SelfTest{{[]string{"git", "x"}, policy.Position{"p.toml", 11, 12}}, {Argv: []string{"git", "y"}}},
 	}}
 	_, err := policy.Compile(policytest.Source(l), policytest.Machine())
 	var all policy.Errors
 	errors.As(err, &all)
 	var got []string
 	for _, e := range all {
-		got = append(got, fmt.Sprintf("%d:%d", e.Place.Line, e.Place.Col))
+		got = append(got, fmt.Sprintf("%d:%d", e.Position.Line, e.Position.Col))
 	}
 	if s := strings.Join(got, " "); s != "2:8 4:9 6:10 7:1 9:1 11:12" {
 		t.Errorf("%s\n%v", s, err)
@@ -573,7 +573,7 @@ func TestPlaces(t *testing.T) {
 	if _, err := policy.Compile(src, policytest.Machine()); err == nil || !strings.HasPrefix(err.Error(), `test: the workspace "/nowhere" can't be used`) {
 		t.Error(err)
 	}
-	src.Chosen = policy.Place{"p.toml", 2, 13}
+	src.Chosen = policy.Position{"p.toml", 2, 13}
 	if _, err := policy.Compile(src, policytest.Machine()); err == nil || !strings.HasPrefix(err.Error(), `p.toml:2:13: the workspace "/nowhere" can't be used`) {
 		t.Error(err)
 	}
@@ -604,7 +604,7 @@ func TestWaysMayBeRead(t *testing.T) {
 		policytest.Path(".", policy.Read|policy.Write), policytest.Path("/opt/current", policy.Read), policytest.Path("/secret", 0), policytest.Path("/write", policy.Write), policytest.Match("/**/link", 0),
 	}})
 	src.Workspace, src.Home, src.TmpDir = "/home/u/w", "/home/u", "/scratch/t"
-	src.Layers[0].Runtime[0].Place.File = "builtin:runtime"
+	src.Layers[0].Runtime[0].Position.File = "builtin:runtime"
 	c, err := policy.Compile(src, sys)
 	childtest.Must(t, err)
 	link := explain.Question{Resource: policy.FS, Caps: policy.Read, Symlink: true}
@@ -637,7 +637,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 	})
 	builtin := func(rules ...policy.FSRule) (out []policy.FSRule) {
 		for _, r := range rules {
-			r.Place.File = "preset:x"
+			r.Position.File = "preset:x"
 			out = append(out, policytest.Optional(r))
 		}
 		return out
@@ -738,7 +738,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 		},
 	} {
 		for i := range x.layer.Runtime {
-			x.layer.Runtime[i].Place.File = "builtin:runtime"
+			x.layer.Runtime[i].Position.File = "builtin:runtime"
 		}
 		c, err := policy.Compile(policytest.Source(x.layer), sys)
 		childtest.Must(t, err)

@@ -43,7 +43,7 @@ func (c *Compiled) Unenforced() (keys []Key) {
 // Layer is what one authority says, compiled.
 type Layer struct {
 	Authority Authority
-	Place     Place                // of its [access] table
+	Position  Position             `json:"Place"` // of its [access] table
 	Stance    [NumResources]Stance // for what no rule matches: Deny, Allow, or Undeclared (which allows)
 	FS        *FSTable             // nil when fs is undeclared
 	Net       *NetTable            // nil when net is undeclared
@@ -69,7 +69,7 @@ type Rule struct {
 	ID        string // unique in the policy and stable for the same files: "fs.3", "host.net.1", "runtime.12", "commands.git"
 	Authority Authority
 	Resource  Resource `json:",omitzero"`
-	Place     Place
+	Position  Position `json:"Place"`
 
 	// One of these, by Resource.
 	FS      *CompiledFS      `json:",omitzero"`
@@ -79,7 +79,7 @@ type Rule struct {
 }
 
 // Builtin reports whether a rule is toolguard's own or comes from a built-in rule set or preset.
-func (r *Rule) Builtin() bool { return r.Authority == Builtin || isBuiltinFile(r.Place.File) }
+func (r *Rule) Builtin() bool { return r.Authority == Builtin || isBuiltinFile(r.Position.File) }
 
 // CompiledFS is an fs rule with its path resolved.
 type CompiledFS struct {
@@ -125,19 +125,19 @@ func (s Status) String() string { return [...]string{"not enforceable", "partly"
 
 // Coverage is how far a backend enforces one rule, or something that is always on (Rule is nil, ID names it).
 type Coverage struct {
-	ID     string
-	Rule   *Rule
-	Place  Place
-	Status Status
-	Why    string // what is missing, or for Enforced a note (may be empty)
-	By     string // the mechanism: "landlock", "seccomp", "netguard", "egress", "env", "cgroup", "rlimit", "supervisor"
-	Soft   bool   // advisory, never a reason not to start: protect or secrets = "auto"
-	Opens  string // the folder to which a Partly row's excess is confined, one of the backend's stated gaps; "": it may be anywhere
+	ID       string
+	Rule     *Rule
+	Position Position
+	Status   Status
+	Why      string // what is missing, or for Enforced a note (may be empty)
+	By       string // the mechanism: "landlock", "seccomp", "netguard", "egress", "env", "cgroup", "rlimit", "supervisor"
+	Soft     bool   // advisory, never a reason not to start: protect or secrets = "auto"
+	Opens    string // the folder to which a Partly row's excess is confined, one of the backend's stated gaps; "": it may be anywhere
 
 	Stricter bool // enforced, but the backend grants less than the rule, as Why explains
 }
 
 // Alike reports whether both are built-in rules of one set with the same result.
 func (a *Coverage) Alike(b Coverage) bool {
-	return a.Rule != nil && b.Rule != nil && a.Rule.Builtin() && a.Rule.Place.File == b.Rule.Place.File && a.Status == b.Status && a.Why == b.Why && a.By == b.By
+	return a.Rule != nil && b.Rule != nil && a.Rule.Builtin() && a.Rule.Position.File == b.Rule.Position.File && a.Status == b.Status && a.Why == b.Why && a.By == b.By
 }

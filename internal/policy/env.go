@@ -55,12 +55,12 @@ func (c *compiler) layerEnv(src *SourceLayer, ids *ruleIDs) *EnvTable {
 	var rules []*Rule
 	for i := range src.Env {
 		s := src.Env[i]
-		id := ids.next("env", s.Place.File)
+		id := ids.next("env", s.Position.File)
 		if err := envname.Check(s.Name); err != nil {
-			c.fail(s.Place.At(s.Value), fmt.Errorf("%s: %w", id, err), envname.Forms)
+			c.fail(s.Position.At(s.Value), fmt.Errorf("%s: %w", id, err), envname.Forms)
 			continue
 		}
-		rules = append(rules, c.add(&Rule{ID: id, Authority: src.Authority, Resource: Env, Place: s.Place, Env: &s}))
+		rules = append(rules, c.add(&Rule{ID: id, Authority: src.Authority, Resource: Env, Position: s.Position, Env: &s}))
 	}
 	return newEnvTable(rules)
 }

@@ -20,7 +20,7 @@ func TestHolds(t *testing.T) {
 	host := policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0)))
 	builtin := func(path string, caps policy.Caps) policy.FSRule {
 		r := policytest.Path(path, caps)
-		r.Place.File = "preset:any"
+		r.Position.File = "preset:any"
 		return r
 	}
 	everywhere := policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0), builtin("/srv", policy.AllCaps)), inner)
@@ -117,7 +117,7 @@ func TestHoldsOtherNames(t *testing.T) {
 func TestHoldsWhatItIsWithin(t *testing.T) {
 	with := func(tmp string, rules ...policy.FSRule) *policy.Compiled {
 		own := policytest.Path(tmp, policy.Read|policy.Write)
-		own.Place.File = "builtin:runtime"
+		own.Position.File = "builtin:runtime"
 		src := policytest.Source(policy.SourceLayer{FS: append(rules, own)})
 		src.TmpDir = tmp
 		c, err := policy.Compile(src, fspathtest.New(map[string]string{"/w": "dir", tmp: "dir"}))
@@ -139,7 +139,7 @@ func TestHoldsWhatItIsWithin(t *testing.T) {
 func TestDigestTellsOfPresets(t *testing.T) {
 	with := func(path string) string {
 		r := policytest.Path(path, policy.AllCaps)
-		r.Place.File = "preset:any"
+		r.Position.File = "preset:any"
 		src := policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/etc", policy.Read), r}})
 		src.TmpDir = "/tmp/own"
 		c, err := policy.Compile(src, fspathtest.New(map[string]string{"/w": "dir", "/tmp/own": "dir", "/tmp/own/x": "dir"}))

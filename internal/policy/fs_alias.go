@@ -93,7 +93,7 @@ const maxAliases = 1024
 // aliases finds the aliases that make a difference. If the mount table can't be read (by a session nested in a Landlock session), there are
 // none: a confined process can't mount anything, and the outer session knows the aliases.
 func (c *compiler) aliases(all []fspath.Mount, err error) {
-	at := Place{File: c.src.Name}
+	at := Position{File: c.src.Name}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return

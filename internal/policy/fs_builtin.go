@@ -10,7 +10,7 @@ import (
 // that programs find what they need. A preset's rule for the workspace is like any other rule for it.
 func (r *Rule) Grants() bool {
 	outside := strings.HasPrefix(r.FS.Written, "/") || strings.HasPrefix(r.FS.Written, "~")
-	return outside && r.Authority != Builtin && isBuiltinFile(r.Place.File)
+	return outside && r.Authority != Builtin && isBuiltinFile(r.Position.File)
 }
 
 // completeGrants adds to every rule of a layer that only grants the capabilities that its path has without it, and leaves out a rule that

@@ -26,7 +26,7 @@ func (c *compiler) builtin() {
 	l.Stance[FS] = Allow
 	var rules []*Rule
 	seen := map[string]bool{}
-	from := Place{File: "builtin:toolguard"}
+	from := Position{File: "builtin:toolguard"}
 	protect := func(p string) {
 		switch {
 		case seen[p]:
@@ -37,7 +37,7 @@ func (c *compiler) builtin() {
 		}
 		seen[p] = true
 		rules = append(rules, c.add(&Rule{
-			ID: "toolguard." + strconv.Itoa(len(rules)+1), Place: from,
+			ID: "toolguard." + strconv.Itoa(len(rules)+1), Position: from,
 			FS: &CompiledFS{Entry: fspath.Entry{Path: p}, Written: p, Caps: Read | Execute},
 		}))
 	}
@@ -63,7 +63,7 @@ func (c *compiler) builtin() {
 }
 
 func (c *compiler) unprotected(file string, err error, hint string) {
-	c.fail(Place{File: file}, fmt.Errorf("it can't be protected from the command: %w", err), hint)
+	c.fail(Position{File: file}, fmt.Errorf("it can't be protected from the command: %w", err), hint)
 }
 
 // follow protects the file that a name leads to and every symlink on the way, those of its folders included.
@@ -106,7 +106,7 @@ func (c *compiler) table(src *SourceLayer, rules []*Rule) *FSTable {
 	}
 	t, err := newFSTable(rules)
 	if err != nil {
-		c.fail(src.Place, err, "use fewer patterns, or paths")
+		c.fail(src.Position, err, "use fewer patterns, or paths")
 	}
 	return t
 }
@@ -121,7 +121,7 @@ func (c *compiler) runtime(src *SourceLayer) []FSRule {
 			return src.Runtime
 		}
 	}
-	tmp := FSRule{Path: c.src.TmpDir, Caps: Read | Write, Place: Place{File: "builtin:runtime"}}
+	tmp := FSRule{Path: c.src.TmpDir, Caps: Read | Write, Position: Position{File: "builtin:runtime"}}
 	return append(src.Runtime[:len(src.Runtime):len(src.Runtime)], tmp)
 }
 
@@ -138,7 +138,7 @@ func (w *ways) add(path string) {
 // rules let each of them be read.
 func (w *ways) rules() (rules []FSRule) {
 	for _, path := range *w {
-		rules = append(rules, FSRule{Path: path, Caps: Read, Place: Place{File: "builtin:runtime"}, Symlink: true, Optional: true})
+		rules = append(rules, FSRule{Path: path, Caps: Read, Position: Position{File: "builtin:runtime"}, Symlink: true, Optional: true})
 	}
 	return rules
 }
@@ -150,22 +150,22 @@ func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs)
 	compiled := make([]CompiledFS, len(src)) // all in one piece: there are many, and every session starts with them
 	for i := range src {
 		s, fs := &src[i], &compiled[len(rules)]
-		number := ids.count(kind, s.Place.File)
+		number := ids.count(kind, s.Position.File)
 		hint, err := c.fsRule(s, fs)
 		linked, isLinked := errors.AsType[*linkedError](err)
 		switch {
 		case s.Optional && isLinked:
 			removed := *fs
 			c.out.Removed = append(c.out.Removed, Removal{
-				Rule: &Rule{ID: number.String(), Authority: a, Resource: FS, Place: s.Place, FS: &removed}, Link: linked.to,
+				Rule: &Rule{ID: number.String(), Authority: a, Resource: FS, Position: s.Position, FS: &removed}, Link: linked.to,
 			})
 			*fs = CompiledFS{}
 		case s.Optional && (err != nil || fs.Missing && !s.Ensure && !s.Unprotect && (s.Caps != 0 || s.Match != "")):
 			*fs = CompiledFS{}
 		case err != nil:
-			c.fail(s.Place.At(s.Value), fmt.Errorf("%s: %w", number, err), hint)
+			c.fail(s.Position.At(s.Value), fmt.Errorf("%s: %w", number, err), hint)
 		default:
-			rules = append(rules, Rule{ID: number.String(), Authority: a, Resource: FS, Place: s.Place, FS: fs})
+			rules = append(rules, Rule{ID: number.String(), Authority: a, Resource: FS, Position: s.Position, FS: fs})
 		}
 	}
 	out := make([]*Rule, len(rules))

@@ -40,7 +40,7 @@ func (c *compiler) links(all []fspath.Mount) {
 				continue // one of toolguard's folders that this user can't reach: its name protects it
 			}
 			if err != nil {
-				c.fail(r.Place, fmt.Errorf("%s: can't determine whether %s has several hard links: %w", r.ID, r.FS.Path, err), "")
+				c.fail(r.Position, fmt.Errorf("%s: can't determine whether %s has several hard links: %w", r.ID, r.FS.Path, err), "")
 			}
 			if links > 1 {
 				k := Link{Rule: r.Index, Layer: int16(n), File: id}

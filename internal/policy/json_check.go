@@ -86,15 +86,15 @@ func (w *wire) checkTexts() error {
 	if size > maxListed {
 		return fmt.Errorf("PATH and the names of the policy's files have %d bytes, more than %d", size, maxListed)
 	}
-	texts := []string{w.Name, w.Workspace, w.TmpDir, w.Audit.Place.File}
-	for _, p := range w.Limits.Places() {
+	texts := []string{w.Name, w.Workspace, w.TmpDir, w.Audit.Position.File}
+	for _, p := range w.Limits.Positions() {
 		texts = append(texts, p.File)
 	}
 	for i := range w.Layers {
-		texts = append(texts, w.Layers[i].Syscalls.Place.File)
+		texts = append(texts, w.Layers[i].Syscalls.Position.File)
 	}
 	for _, r := range w.Rules {
-		texts = append(texts, r.ID, r.Place.File)
+		texts = append(texts, r.ID, r.Position.File)
 	}
 	for _, t := range texts {
 		if len(t) > maxText {

@@ -138,9 +138,9 @@ func TestMadeUp(t *testing.T) {
 		"a relative TMPDIR":       {func(w *policy.Wire) { w.TmpDir = "x" }, "isn't a canonical path"},
 		"a long name":             {func(w *policy.Wire) { w.Name = long }, "has a name of 8193 bytes"},
 		"a rule's long id":        {func(w *policy.Wire) { w.Rules[3].ID = long }, "has a name of 8193 bytes"},
-		"a rule's long file":      {func(w *policy.Wire) { w.Rules[3].Place.File = long }, "has a name of 8193 bytes"},
-		"a limit's long file":     {func(w *policy.Wire) { w.Limits.FileSize.Place.File = long }, "has a name of 8193 bytes"},
-		"system calls' long file": {func(w *policy.Wire) { w.Layers[1].Syscalls.Place.File = long }, "has a name of 8193 bytes"},
+		"a rule's long file":      {func(w *policy.Wire) { w.Rules[3].Position.File = long }, "has a name of 8193 bytes"},
+		"a limit's long file":     {func(w *policy.Wire) { w.Limits.FileSize.Position.File = long }, "has a name of 8193 bytes"},
+		"system calls' long file": {func(w *policy.Wire) { w.Layers[1].Syscalls.Position.File = long }, "has a name of 8193 bytes"},
 		"as long as may be":       {func(w *policy.Wire) { w.Name = long[1:] }, ""},
 		"too many layers":         {func(w *policy.Wire) { w.Layers = make(policy.WireLayers, policy.MaxLayers+1) }, "at most 64 layers"},
 		"too many other names": {func(w *policy.Wire) {

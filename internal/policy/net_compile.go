@@ -24,17 +24,17 @@ func (c *compiler) layerNet(src *SourceLayer, ids *ruleIDs) *NetTable {
 	var rules []*Rule
 	for i := range src.Net {
 		s := &src.Net[i]
-		id := ids.next("net", s.Place.File)
+		id := ids.next("net", s.Position.File)
 		n, hint, err := compileNet(s, src.TLSIntercept)
 		if err != nil {
-			at := s.Place
+			at := s.Position
 			if errors.As(err, new(hostError)) {
 				at = at.At(s.Value)
 			}
 			c.fail(at, fmt.Errorf("%s: %w", id, err), hint)
 			continue
 		}
-		rules = append(rules, c.add(&Rule{ID: id, Authority: src.Authority, Resource: Net, Place: s.Place, Net: n}))
+		rules = append(rules, c.add(&Rule{ID: id, Authority: src.Authority, Resource: Net, Position: s.Position, Net: n}))
 	}
 	return newNetTable(rules)
 }

@@ -5,41 +5,41 @@ import (
 	"strings"
 )
 
-// Place is a position in a policy file. Line and Col count from 1; Line 0 means the whole file.
+// Position is a position in a policy file. Line and Col count from 1; Line 0 means the whole file.
 // Built-in rules have a File such as "builtin:runtime" or "preset:go" and real lines in that file.
-type Place struct {
+type Position struct {
 	File string
 	Line int
 	Col  int
 }
 
-func (p Place) String() string {
+func (p Position) String() string {
 	if p.Line == 0 {
 		return p.File
 	}
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
-// Spot is a position in a known file. Line 0 means none.
-type Spot struct{ Line, Col int32 }
+// LineCol is a position in a known file. Line 0 means none.
+type LineCol struct{ Line, Col int32 }
 
-// At returns the position of a spot in p's file, or p if there's none.
-func (p Place) At(s Spot) Place {
+// At returns s as a position in p's file, or p if s is none.
+func (p Position) At(s LineCol) Position {
 	if s.Line == 0 {
 		return p
 	}
-	return Place{p.File, int(s.Line), int(s.Col)}
+	return Position{p.File, int(s.Line), int(s.Col)}
 }
 
 // Error is one mistake in a policy: where, what, and what to do about it.
 type Error struct {
-	Place Place
-	Msg   string // lower case; what is wrong, with the key or value
-	Hint  string // what to do next; may be empty
+	Position Position
+	Msg      string // lower case; what is wrong, with the key or value
+	Hint     string // what to do next; may be empty
 }
 
 func (e *Error) Error() string {
-	s := e.Place.String() + ": " + e.Msg
+	s := e.Position.String() + ": " + e.Msg
 	if e.Hint != "" {
 		s += " (" + e.Hint + ")"
 	}

@@ -17,10 +17,13 @@ import (
 // lint lists both.
 func TestBuiltinRulesGiveWay(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w/x": "file", "/home/u/.config/git/config": "file", "/home/u/.config/mine": "file", "/home/u/.cache/x": "file", "/proc/cpuinfo": "file", "/usr/bin/x": "file"})
-	at := func(line int, r policy.FSRule) policy.FSRule { r.Place = policy.Place{"p.toml", line, 1}; return r }
+	at := func(line int, r policy.FSRule) policy.FSRule {
+		r.Position = policy.Position{"p.toml", line, 1}
+		return r
+	}
 	built := func(file string, rules ...policy.FSRule) []policy.FSRule {
 		for i := range rules {
-			rules[i].Place.File = file
+			rules[i].Position.File = file
 		}
 		return rules
 	}
@@ -61,7 +64,7 @@ func TestBuiltinRulesGiveWay(t *testing.T) {
 		var said []string
 		for _, w := range explain.Lint(c, sys, netname.IsPublicSuffix) {
 			if w.Code == "removed" || w.Code == "stays-open" {
-				said = append(said, fmt.Sprintf("%s:%d %s", w.Code, w.Place.Line, w.Msg))
+				said = append(said, fmt.Sprintf("%s:%d %s", w.Code, w.Position.Line, w.Msg))
 			}
 		}
 		if got := strings.Join(said, "; "); got != x.lint {

@@ -2,12 +2,12 @@ package policy
 
 import "time"
 
-// Source is a policy as written: read, merged inside each authority, with the place of every rule, but with no path
+// Source is a policy as written: read, merged inside each authority, with the position of every rule, but with no path
 // resolved yet. Package policyfile makes it from TOML; Compile turns it into the form that everything else reads.
 type Source struct {
 	Name       string
 	Workspace  string        // absolute
-	Chosen     Place         // what named the workspace; empty when it was found
+	Chosen     Position      // what named the workspace; empty when it was found
 	Home       string        // absolute; what "~/" stands for
 	NeverHome  []string      // absolute: these homes, and the folders around them, are the workspace only where something names it
 	Path       string        // the session's PATH: where command names are looked up
@@ -27,8 +27,8 @@ type Detected struct{ Preset, By string }
 
 // Key is a key of a policy that is no rule.
 type Key struct {
-	ID    string // the path to it: "gate.strict", "tools.fetch.owner_only"
-	Place Place
+	ID       string // the path to it: "gate.strict", "tools.fetch.owner_only"
+	Position Position
 }
 
 // Repository is a git repository outside of the workspace that is of it: that of a linked worktree or of a submodule. Both paths are canonical;
@@ -42,7 +42,7 @@ type Repository struct {
 type SourceLayer struct {
 	Authority Authority
 	Defaults  [NumResources]Stance // Undeclared where the file has no default
-	Place     Place                // of the [access] table
+	Position  Position             // of the [access] table
 
 	FS       []FSRule
 	Net      []NetRule
@@ -64,8 +64,8 @@ type SourceLayer struct {
 
 // Degraded names a rule that a backend may leave unenforced.
 type Degraded struct {
-	ID    string
-	Place Place
+	ID       string
+	Position Position `json:"Place"`
 }
 
 // ProtectMode is what happens if a backend can't protect the files that trusted programs obey, or files with credentials.
@@ -80,10 +80,10 @@ const (
 
 // Syscalls are the policy's rules for system calls.
 type Syscalls struct {
-	Profile string   // "default" or "strict"
-	Allow   []string // names taken out of the profile's deny list
-	Deny    []string // names added to it
-	Place   Place
+	Profile  string   // "default" or "strict"
+	Allow    []string // names taken out of the profile's deny list
+	Deny     []string // names added to it
+	Position Position `json:"Place"`
 }
 
 // FSRule is one [[access.fs]] table. Exactly one of Path and Match is set.
@@ -94,8 +94,8 @@ type FSRule struct {
 	Unprotect bool
 	Secret    bool
 	Ensure    bool // the folder is to be made before the command starts
-	Place     Place
-	Value     Spot // of path or match
+	Position  Position
+	Value     LineCol // of path or match
 	// Optional rules are left out when their path is empty, can't be resolved or doesn't exist, instead of failing the load:
 	// those of the built-in files, which must serve machines that differ.
 	Optional bool
@@ -116,16 +116,16 @@ type NetRule struct {
 	Protocol   string // "", "tcp" or "udp"
 	Listen     bool
 	Allow      bool
-	Place      Place
-	Value      Spot // of host
+	Position   Position `json:"Place"`
+	Value      LineCol  // of host
 }
 
 // EnvRule is one [[access.env]] table, values as written.
 type EnvRule struct {
-	Name  string
-	Read  bool
-	Place Place
-	Value Spot // of name
+	Name     string
+	Read     bool
+	Position Position `json:"Place"`
+	Value    LineCol  // of name
 }
 
 // CommandRule is one [access.commands.NAME] table.
@@ -137,13 +137,13 @@ type CommandRule struct {
 	HasEnvs  bool
 	Match    []SelfTest // command lines that the rule must accept
 	NotMatch []SelfTest // and those that it mustn't
-	Place    Place
+	Position Position   `json:"Place"`
 }
 
 // SelfTest is a whole command line, the program's name first, that a command rule is tried with when it's compiled.
 type SelfTest struct {
-	Argv  []string
-	Place Place // the rule's own counts where it's empty
+	Argv     []string
+	Position Position `json:"Place"` // the rule's own counts where it's empty
 }
 
 // Limits is the [limits] table after merging; the smallest of all authorities. Zero means no limit.
@@ -159,8 +159,8 @@ type Limits struct {
 
 // Audit is what is recorded in addition to denials: the union of what the files ask for.
 type Audit struct {
-	Exec  bool  // programs that are executed
-	Place Place // of the first that asks
+	Exec     bool     // programs that are executed
+	Position Position `json:"Place"` // of the first that asks
 }
 
 // AuditID is the ID by which a policy lists its audit among the rules that needn't be enforced.
@@ -174,31 +174,31 @@ func (a Audit) or(b Audit) Audit {
 	return b
 }
 
-// Places returns the position of each limit.
-func (l *Limits) Places() []Place {
-	return []Place{l.Memory.Place, l.Pids.Place, l.CPU.Place, l.IO.Place, l.WallTime.Place, l.OpenFiles.Place, l.FileSize.Place}
+// Positions returns the position of each limit.
+func (l *Limits) Positions() []Position {
+	return []Position{l.Memory.Position, l.Pids.Position, l.CPU.Position, l.IO.Position, l.WallTime.Position, l.OpenFiles.Position, l.FileSize.Position}
 }
 
-// Bytes, Count, Percent and Span are limits with their place.
+// Bytes, Count, Percent and Span are limits with their position.
 type (
 	// Bytes is a size.
 	Bytes struct {
-		N     uint64
-		Place Place
+		N        uint64
+		Position Position `json:"Place"`
 	}
 	// Count is a number of things.
 	Count struct {
-		N     uint64
-		Place Place
+		N        uint64
+		Position Position `json:"Place"`
 	}
 	// Percent is a share of one core.
 	Percent struct {
-		N     uint64
-		Place Place
+		N        uint64
+		Position Position `json:"Place"`
 	}
 	// Span is a duration.
 	Span struct {
-		D     time.Duration
-		Place Place
+		D        time.Duration
+		Position Position `json:"Place"`
 	}
 )

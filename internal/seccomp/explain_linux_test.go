@@ -18,12 +18,12 @@ func TestExplain(t *testing.T) {
 		nr, _ := m.number(name)
 		return nr
 	}
-	at := policy.Place{File: "p.toml", Line: 3, Col: 1}
+	at := policy.Position{File: "p.toml", Line: 3, Col: 1}
 	closed := compile(t, denies(policy.FS, policy.Net))
-	named := compile(t, policy.SourceLayer{Syscalls: policy.Syscalls{Deny: []string{"kcmp", "ioctl"}, Place: at}})
+	named := compile(t, policy.SourceLayer{Syscalls: policy.Syscalls{Deny: []string{"kcmp", "ioctl"}, Position: at}})
 	noNet, noFS, allows := compile(t, denies(policy.Net)), compile(t, denies(policy.FS)), compile(t, policy.SourceLayer{})
 	onlyTCP := compile(t, with(policy.SourceLayer{}, tcp))
-	granted := compile(t, syscalls(denies(policy.FS, policy.Net), policy.Syscalls{Allow: rings, Place: at}))
+	granted := compile(t, syscalls(denies(policy.FS, policy.Net), policy.Syscalls{Allow: rings, Position: at}))
 	arch := m.auditArch()
 	for _, c := range []struct {
 		what string
@@ -34,7 +34,7 @@ func TestExplain(t *testing.T) {
 		want Cause // Text: some of it
 	}{
 		{"io_uring", closed, arch, nr("io_uring_setup"), nil, Cause{ID: "seccomp.io_uring", Errno: "ENOSYS", Resource: "syscall"}},
-		{"io_uring, granted", granted, arch, nr("io_uring_setup"), nil, Cause{ID: "seccomp.io_uring", Place: at, Errno: "ENOSYS", Resource: "syscall"}},
+		{"io_uring, granted", granted, arch, nr("io_uring_setup"), nil, Cause{ID: "seccomp.io_uring", Position: at, Errno: "ENOSYS", Resource: "syscall"}},
 		{"inet", closed, arch, nr("socket"), &[6]uint64{2, 1, 0}, Cause{ID: "net", Text: "nothing is granted", Errno: "EACCES", Resource: "net", Reason: policy.NoRule}},
 		{"unix", closed, arch, nr("socket"), &[6]uint64{1, 1, 0}, Cause{ID: "seccomp.socket", Errno: "EACCES", Resource: "fs"}},
 		{"packet", closed, arch, nr("socket"), &[6]uint64{17, 3, 0}, Cause{ID: "seccomp.socket", Errno: "EACCES", Resource: "syscall"}},
@@ -53,8 +53,8 @@ func TestExplain(t *testing.T) {
 		{"a harmless fcntl", closed, arch, nr("fcntl"), &[6]uint64{3, 1025}, Cause{}},
 		{"a priority", closed, arch, nr("setpriority"), &[6]uint64{0, 1, 19}, Cause{ID: "seccomp.priority", Errno: "EPERM", Resource: "syscall"}},
 		{"its own priority", closed, arch, nr("setpriority"), &[6]uint64{0, 0, 19}, Cause{}},
-		{"the policy's name", named, arch, nr("kcmp"), nil, Cause{ID: "syscalls.deny", Place: at, Errno: "EPERM", Resource: "syscall"}},
-		{"the policy's name, with conditions of its own", named, arch, nr("ioctl"), nil, Cause{ID: "syscalls.deny", Place: at, Errno: "EPERM", Resource: "syscall"}},
+		{"the policy's name", named, arch, nr("kcmp"), nil, Cause{ID: "syscalls.deny", Position: at, Errno: "EPERM", Resource: "syscall"}},
+		{"the policy's name, with conditions of its own", named, arch, nr("ioctl"), nil, Cause{ID: "syscalls.deny", Position: at, Errno: "EPERM", Resource: "syscall"}},
 		{"allowed", closed, arch, nr("read"), nil, Cause{}},
 		{"newer", closed, arch, 470, nil, Cause{ID: "seccomp.newer", Errno: "ENOSYS", Resource: "syscall"}},
 		{"foreign", closed, unix.AUDIT_ARCH_I386, 20, nil, Cause{ID: "seccomp.abi", Errno: "SIGSYS", Resource: "syscall"}},

@@ -76,7 +76,7 @@ func TestListsAreKnown(t *testing.T) {
 
 // TestValidate checks that an unknown name is an error.
 func TestValidate(t *testing.T) {
-	at := policy.Place{File: "p.toml", Line: 3, Col: 1}
+	at := policy.Position{File: "p.toml", Line: 3, Col: 1}
 	for _, c := range []struct {
 		what string
 		s    policy.Syscalls
@@ -98,7 +98,7 @@ func TestValidate(t *testing.T) {
 		{"both", policy.Syscalls{Allow: []string{"bpf"}, Deny: []string{"bpf"}}, "both allowed and denied"},
 		{"execve", policy.Syscalls{Deny: []string{"execve"}}, "no command can start or end"},
 	} {
-		c.s.Place = at
+		c.s.Position = at
 		err := Validate(&policy.Compiled{Layers: []*policy.Layer{{Authority: policy.Session, Syscalls: c.s}}})
 		var list policy.Errors
 		switch {

@@ -31,7 +31,7 @@ func appendListed(out []denial, c *policy.Compiled, f requirements) []denial {
 // appendOf is appendListed for one authority.
 func appendOf(out []denial, s policy.Syscalls, f requirements) []denial {
 	for _, name := range s.Deny {
-		cause := &Cause{ID: "syscalls.deny", Text: "the policy denies " + name, Place: s.Place}
+		cause := &Cause{ID: "syscalls.deny", Text: "the policy denies " + name, Position: s.Position}
 		out = append(out, denial{name: name, Cause: cause, errno: unix.EPERM})
 	}
 	for _, set := range profile(s.Profile, f.abi) {
@@ -42,7 +42,7 @@ func appendOf(out []denial, s policy.Syscalls, f requirements) []denial {
 				case !slices.Contains(s.Allow, name) || whyNotAllowable(name) != "":
 					out = append(out, denial{name: name, Cause: cause, errno: g.errno})
 				case slices.Contains(rings, name) && !f.allowsRings():
-					out = append(out, denial{name: name, Cause: &Cause{ID: g.id, Text: RingsDenied, Place: s.Place}, errno: g.errno})
+					out = append(out, denial{name: name, Cause: &Cause{ID: g.id, Text: RingsDenied, Position: s.Position}, errno: g.errno})
 				}
 			}
 		}

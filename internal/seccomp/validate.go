@@ -19,7 +19,7 @@ func Validate(c *policy.Compiled) error {
 
 func validate(s policy.Syscalls) (errs policy.Errors) {
 	add := func(hint, format string, args ...any) {
-		errs = append(errs, &policy.Error{Place: s.Place, Msg: fmt.Sprintf(format, args...), Hint: hint})
+		errs = append(errs, &policy.Error{Position: s.Position, Msg: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	if s.Profile != "" && s.Profile != "default" && s.Profile != "strict" {
 		add(`use "default" or "strict"`, "unknown profile of system calls %q", s.Profile)

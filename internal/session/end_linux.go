@@ -13,7 +13,7 @@ import (
 // policyLimit says which limit ended the session.
 type policyLimit struct {
 	name  string
-	place policy.Place
+	place policy.Position
 }
 
 // startClock ends the session when its wall time is up: all of it, since a process of the session can keep the first one from
@@ -37,7 +37,7 @@ func (r *run) startClock() (stop func()) {
 		if ended(w.D) {
 			return
 		}
-		r.limit.Store(&policyLimit{"wall_time", w.Place})
+		r.limit.Store(&policyLimit{"wall_time", w.Position})
 		r.members().Signal(syscall.SIGTERM)
 		r.members().Signal(syscall.SIGCONT)
 		if ended(launch.Grace) {

@@ -64,8 +64,8 @@ func (r *run) endGroup() {
 		err = r.net.Detach(r.group.FD())
 	}
 	if met, e := r.group.Events(); e == nil {
-		r.denials.LimitMet("memory", r.cfg.Policy.Limits.Memory.Place, met.OOM)
-		r.denials.LimitMet("pids", r.cfg.Policy.Limits.Pids.Place, met.PidsMax)
+		r.denials.LimitMet("memory", r.cfg.Policy.Limits.Memory.Position, met.OOM)
+		r.denials.LimitMet("pids", r.cfg.Policy.Limits.Pids.Position, met.PidsMax)
 	}
 	if err == nil {
 		err = r.group.Remove()

@@ -55,5 +55,5 @@ func (r *run) decidingRule(v policy.Verdict) string {
 		return string(v.Reason)
 	}
 	rule := r.cfg.Policy.Rules[v.Rule]
-	return fmt.Sprintf("%s, rule %s (%s)", v.Reason, rule.ID, rule.Place)
+	return fmt.Sprintf("%s, rule %s (%s)", v.Reason, rule.ID, rule.Position)
 }

@@ -159,12 +159,12 @@ func leaveOut(t *testing.T, texts map[string]string, mistakes policy.Errors) {
 	files := map[string][]string{}
 next:
 	for _, m := range mistakes {
-		lines := files[m.Place.File]
+		lines := files[m.Position.File]
 		if lines == nil {
-			lines = strings.Split(texts[m.Place.File], "\n")
-			files[m.Place.File] = lines
+			lines = strings.Split(texts[m.Position.File], "\n")
+			files[m.Position.File] = lines
 		}
-		first := m.Place.Line - 1
+		first := m.Position.Line - 1
 		if first < 0 || first >= len(lines) {
 			t.Fatal(m)
 		}

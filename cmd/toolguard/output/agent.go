@@ -34,7 +34,7 @@ func hostsText(c *policy.Compiled) string {
 	var hosts []string
 	for _, l := range c.Layers {
 		for _, r := range l.Net.Rules() {
-			if l.Authority == policy.Session && r.Net.Allow && r.Place.File != NamesPreset && !slices.Contains(hosts, r.Net.Host) {
+			if l.Authority == policy.Session && r.Net.Allow && r.Position.File != NamesPreset && !slices.Contains(hosts, r.Net.Host) {
 				hosts = append(hosts, r.Net.Host)
 			}
 		}
@@ -64,7 +64,7 @@ func shortText(x Agent, r backend.Report) string {
 		}
 	}
 	if slices.ContainsFunc(r.Rows, func(row policy.Coverage) bool {
-		return row.Stricter && row.Rule != nil && row.Rule.FS != nil && row.Rule.FS.Last != "" && row.Rule.Place.File == "preset:"+x.Preset
+		return row.Stricter && row.Rule != nil && row.Rule.FS != nil && row.Rule.FS.Last != "" && row.Rule.Position.File == "preset:"+x.Preset
 	}) {
 		text += fmt.Sprintf("; %s won't start: it makes files beside its settings, which %s can't grant without these (docs/agents.md says what helps)", x.Program, r.Backend)
 	}

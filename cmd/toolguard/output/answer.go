@@ -73,7 +73,7 @@ func (s *Screen) toml(text string) {
 
 // ruleLine is a rule on one line: id, text, place.
 func ruleLine(r *policy.Rule) string {
-	return fmt.Sprintf("%s  %s  (%s)", r.ID, explain.RuleText(r), r.Place)
+	return fmt.Sprintf("%s  %s  (%s)", r.ID, explain.RuleText(r), r.Position)
 }
 
 // asked is the question in the words of the command line.
@@ -133,7 +133,7 @@ func (s *Screen) opinion(l explain.LayerExplanation) {
 		if k.Won {
 			mark, st = "* ", bold
 		}
-		rows = append(rows, []cell{cs(st, mark+k.Rule.ID), cs(st, explain.RuleText(k.Rule)), cs(faint, place(k.Rule.Place))})
+		rows = append(rows, []cell{cs(st, mark+k.Rule.ID), cs(st, explain.RuleText(k.Rule)), cs(faint, position(k.Rule.Position))})
 		rows = append(rows, []cell{c(""), c(k.Grade + ": " + k.Why)})
 	}
 	s.table("  ", rows)
@@ -144,7 +144,7 @@ func (s *Screen) opinion(l explain.LayerExplanation) {
 
 // whyText is a reason in words, given the rule that decided or nil.
 func whyText(r policy.Reason, rule *policy.Rule) string {
-	if r == policy.Protected && rule != nil && rule.Place.File == "builtin:secrets" {
+	if r == policy.Protected && rule != nil && rule.Position.File == "builtin:secrets" {
 		return "credentials are kept here"
 	}
 	return reasonText(r)

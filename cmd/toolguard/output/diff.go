@@ -53,7 +53,7 @@ func rulePlaces(ch explain.Change) string {
 		if r == nil {
 			return "no rule"
 		}
-		return r.ID + " " + r.Place.String()
+		return r.ID + " " + r.Position.String()
 	}
 	return place(ch.OldRule) + " → " + place(ch.NewRule)
 }

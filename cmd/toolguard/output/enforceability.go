@@ -134,7 +134,7 @@ func coverageRows(r backend.Report, refused map[string]bool) (rows [][]cell, bui
 		if n > 1 {
 			id, text = id+" to "+r.Rows[i].ID, Count(n, "rule")
 		}
-		rows = append(rows, []cell{cs(bold, id), statusCell(row, refused[row.ID]), c(row.By), cs(faint, place(row.Place)), c(text)})
+		rows = append(rows, []cell{cs(bold, id), statusCell(row, refused[row.ID]), c(row.By), cs(faint, position(row.Position)), c(text)})
 		if row.Why != "" {
 			rows = append(rows, []cell{c(""), cs(faint, row.Why)})
 		}

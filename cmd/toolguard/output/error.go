@@ -69,7 +69,7 @@ func errorText(err error) string {
 }
 
 func (s *Screen) mistake(e *policy.Error) {
-	s.line("%s%s: %s", s.prefix(), s.in(bold, Clean(e.Place.String())), Clean(e.Msg))
+	s.line("%s%s: %s", s.prefix(), s.in(bold, Clean(e.Position.String())), Clean(e.Msg))
 	if e.Hint != "" {
 		s.line("  %s", Clean(e.Hint))
 	}

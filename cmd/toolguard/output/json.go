@@ -35,7 +35,7 @@ func ruleJSON(r *policy.Rule) *ruleRef {
 	if r == nil {
 		return nil
 	}
-	return &ruleRef{r.ID, r.Authority.String(), r.Place.File, r.Place.Line, r.Place.Col, explain.RuleText(r)}
+	return &ruleRef{r.ID, r.Authority.String(), r.Position.File, r.Position.Line, r.Position.Col, explain.RuleText(r)}
 }
 
 // Answer is a decision.
@@ -162,7 +162,7 @@ func CoverageJSON(r backend.Report, p *policy.Compiled) coverageReport {
 	for _, row := range r.Rows {
 		j.Rows = append(j.Rows, coverage{
 			row.ID, statusJSON(row.Status), row.Stricter, refused[row.ID] && row.Status != policy.Enforced,
-			row.Why, row.By, ruleJSON(row.Rule), row.Place.File, row.Place.Line,
+			row.Why, row.By, ruleJSON(row.Rule), row.Position.File, row.Position.Line,
 		})
 	}
 	return j
@@ -193,10 +193,10 @@ type finding struct {
 func LintJSON(mistakes policy.Errors, warnings []explain.Warning, here *Starts) lintReport {
 	j := lintReport{Errors: []finding{}, Warnings: []finding{}, Here: here}
 	for _, m := range mistakes {
-		j.Errors = append(j.Errors, finding{m.Place.File, m.Place.Line, m.Place.Col, "", m.Msg, m.Hint})
+		j.Errors = append(j.Errors, finding{m.Position.File, m.Position.Line, m.Position.Col, "", m.Msg, m.Hint})
 	}
 	for _, w := range warnings {
-		j.Warnings = append(j.Warnings, finding{w.Place.File, w.Place.Line, w.Place.Col, w.Code, w.Msg, w.Hint})
+		j.Warnings = append(j.Warnings, finding{w.Position.File, w.Position.Line, w.Position.Col, w.Code, w.Msg, w.Hint})
 	}
 	return j
 }

@@ -15,10 +15,10 @@ import (
 func (s *Screen) Lint(mistakes policy.Errors, warnings []explain.Warning, here *Starts) {
 	defer s.flush()
 	for _, m := range mistakes {
-		s.finding(red, "error", m.Place, m.Msg, m.Hint)
+		s.finding(red, "error", m.Position, m.Msg, m.Hint)
 	}
 	for _, w := range warnings {
-		s.finding(yellow, "warning", w.Place, w.Msg+" ["+w.Code+"]", w.Hint)
+		s.finding(yellow, "warning", w.Position, w.Msg+" ["+w.Code+"]", w.Hint)
 	}
 	switch {
 	case mistakes != nil:
@@ -45,7 +45,7 @@ func (s *Screen) here(x *Starts) {
 	s.line("here, with %s: %s", backend, verdict)
 }
 
-func (s *Screen) finding(st style, kind string, p policy.Place, msg, hint string) {
+func (s *Screen) finding(st style, kind string, p policy.Position, msg, hint string) {
 	s.line("%s: %s: %s", s.in(bold, Clean(p.String())), s.in(st, kind), Clean(msg))
 	if hint != "" {
 		s.line("  %s", Clean(hint))
@@ -60,7 +60,7 @@ func (s *Screen) Policy(p *policy.Compiled) {
 		rows = append(rows, []cell{c("file"), c(f)})
 	}
 	if p.Audit.Exec {
-		rows = append(rows, []cell{c("audit"), c(audited(p) + "  (" + p.Audit.Place.String() + ")")})
+		rows = append(rows, []cell{c("audit"), c(audited(p) + "  (" + p.Audit.Position.String() + ")")})
 	}
 	s.table("", rows)
 	for _, l := range p.Layers {
@@ -110,18 +110,18 @@ func rulesOf(p *policy.Compiled, l *policy.Layer, r policy.Resource) (rules []*p
 // removedRows are the built-in rules that aren't in force, each with the rule that takes everything away there, or where a symlink leads.
 func removedRows(p *policy.Compiled) (rows [][]cell) {
 	for _, r := range p.Removed {
-		why, at := "a symlink leads to "+r.Link, r.Rule.Place
+		why, at := "a symlink leads to "+r.Link, r.Rule.Position
 		if r.By != nil {
-			why, at = "because of "+r.By.ID, r.By.Place
+			why, at = "because of "+r.By.ID, r.By.Position
 		}
-		rows = append(rows, []cell{c(r.Rule.ID), c(explain.RuleText(r.Rule)), c(why), cs(faint, place(at))})
+		rows = append(rows, []cell{c(r.Rule.ID), c(explain.RuleText(r.Rule)), c(why), cs(faint, position(at))})
 	}
 	return rows
 }
 
 func ruleRows(rules []*policy.Rule) (rows [][]cell) {
 	for _, r := range rules {
-		rows = append(rows, []cell{c(r.ID), c(explain.RuleText(r)), cs(faint, place(r.Place))})
+		rows = append(rows, []cell{c(r.ID), c(explain.RuleText(r)), cs(faint, position(r.Position))})
 	}
 	return rows
 }
@@ -156,24 +156,24 @@ func (s *Screen) settings(l *policy.Layer) {
 		add("capabilities", strings.Join(l.Capabilities, " "))
 	}
 	for _, d := range l.Degraded {
-		add("may be degraded", d.ID+"  ("+d.Place.String()+")")
+		add("may be degraded", d.ID+"  ("+d.Position.String()+")")
 	}
 	s.table("  ", rows)
 }
 
 func limitRows(l policy.Limits) (rows [][]cell) {
-	add := func(name, value string, set bool, p policy.Place) {
+	add := func(name, value string, set bool, p policy.Position) {
 		if set {
-			rows = append(rows, []cell{c(name), c(value), cs(faint, place(p))})
+			rows = append(rows, []cell{c(name), c(value), cs(faint, position(p))})
 		}
 	}
-	add("memory", size(l.Memory.N), l.Memory.N > 0, l.Memory.Place)
-	add("pids", fmt.Sprint(l.Pids.N), l.Pids.N > 0, l.Pids.Place)
-	add("cpu", fmt.Sprintf("%d%%", l.CPU.N), l.CPU.N > 0, l.CPU.Place)
-	add("io", size(l.IO.N)+"/s", l.IO.N > 0, l.IO.Place)
-	add("wall_time", span(l.WallTime.D), l.WallTime.D > 0, l.WallTime.Place)
-	add("open_files", fmt.Sprint(l.OpenFiles.N), l.OpenFiles.N > 0, l.OpenFiles.Place)
-	add("file_size", size(l.FileSize.N), l.FileSize.N > 0, l.FileSize.Place)
+	add("memory", size(l.Memory.N), l.Memory.N > 0, l.Memory.Position)
+	add("pids", fmt.Sprint(l.Pids.N), l.Pids.N > 0, l.Pids.Position)
+	add("cpu", fmt.Sprintf("%d%%", l.CPU.N), l.CPU.N > 0, l.CPU.Position)
+	add("io", size(l.IO.N)+"/s", l.IO.N > 0, l.IO.Position)
+	add("wall_time", span(l.WallTime.D), l.WallTime.D > 0, l.WallTime.Position)
+	add("open_files", fmt.Sprint(l.OpenFiles.N), l.OpenFiles.N > 0, l.OpenFiles.Position)
+	add("file_size", size(l.FileSize.N), l.FileSize.N > 0, l.FileSize.Position)
 	return rows
 }
 

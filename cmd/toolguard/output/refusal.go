@@ -18,7 +18,7 @@ func (s *Screen) Refusal(r backend.Report, name string) {
 	if n > 1 {
 		more = fmt.Sprintf("; nor can %s be enforced", Count(n-1, "more rule"))
 	}
-	where, advice := " ("+place(first.Place)+")", []string{r.Instead, otherPolicy(first)}
+	where, advice := " ("+position(first.Position)+")", []string{r.Instead, otherPolicy(first)}
 	if r.Instead == "" {
 		advice[0] = "use another backend ('toolguard doctor' shows what this machine has)"
 	}
@@ -34,7 +34,7 @@ func (s *Screen) Refusal(r backend.Report, name string) {
 	s.line("  what to do: %s; or accept that it isn't enforced: --allow-degraded=%s", Clean(strings.Join(advice, "; or ")), Clean(strings.Join(ids, ",")))
 	s.line("  %s can't enforce %s of policy %s:", r.Backend, Count(n, "rule"), Clean(name))
 	for _, row := range r.Refusals[:min(n, mostErrors)] {
-		s.line("  %s: %s: %s: %s", s.in(bold, Clean(place(row.Place))), Clean(named(row)), shortfall(row, r.Backend), Clean(row.Why))
+		s.line("  %s: %s: %s: %s", s.in(bold, Clean(position(row.Position))), Clean(named(row)), shortfall(row, r.Backend), Clean(row.Why))
 	}
 	if n > mostErrors {
 		s.line("  … and %d more (all of them with --dry-run)", n-mostErrors)
@@ -84,5 +84,5 @@ func otherPolicy(row policy.Coverage) string {
 
 // ownRule reports whether a row's rule protects toolguard's own files, such as the policy.
 func ownRule(row policy.Coverage) bool {
-	return row.Rule != nil && row.Rule.FS != nil && row.Place.File == "builtin:toolguard"
+	return row.Rule != nil && row.Rule.FS != nil && row.Position.File == "builtin:toolguard"
 }

@@ -219,7 +219,7 @@ func (s *Screen) Warn(format string, args ...any) {
 }
 
 // place is the position of a rule; a rule without a file always applies.
-func place(p policy.Place) string {
+func position(p policy.Position) string {
 	if p.File == "" {
 		return "always"
 	}

@@ -167,7 +167,7 @@ func TestSystemCallsInTheReport(t *testing.T) {
 
 // TestChangesShareLines: what differs in its target alone is shown once, and nothing is left out.
 func TestChangesShareLines(t *testing.T) {
-	rule := &policy.Rule{ID: "fs.1", Place: policy.Place{File: "p.toml", Line: 3, Col: 1}}
+	rule := &policy.Rule{ID: "fs.1", Position: policy.Position{File: "p.toml", Line: 3, Col: 1}}
 	s, b := on(false)
 	s.Changes([]explain.Change{
 		{Resource: "fs", Widened: true, Target: "/a", Old: "none", New: "read", NewRule: rule},

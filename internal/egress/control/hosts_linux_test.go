@@ -16,7 +16,7 @@ import (
 func TestHostsFor(t *testing.T) {
 	var rules []policy.NetRule
 	for _, host := range []string{"intra.test", "*.corp.test", "localhost", "free.test"} {
-		rules = append(rules, policy.NetRule{Host: host, Allow: true, Place: policy.Place{File: "p.toml", Line: 1, Col: 1}})
+		rules = append(rules, policy.NetRule{Host: host, Allow: true, Position: policy.Position{File: "p.toml", Line: 1, Col: 1}})
 	}
 	rules = append(rules, policy.NetRule{Host: "denied.test"})
 	c := nettest.Policy(t, policy.SourceLayer{Authority: policy.Session, Net: rules})

@@ -107,7 +107,7 @@ func ManyHits(t testing.TB, path string) *policy.Compiled {
 		childtest.Must(t, err)
 		return c
 	}
-	all := compiled(policy.FSRule{Path: path, Caps: policy.Read}, policy.FSRule{Path: path, Caps: policy.Update, Place: policy.Place{File: "preset:test"}})
+	all := compiled(policy.FSRule{Path: path, Caps: policy.Read}, policy.FSRule{Path: path, Caps: policy.Update, Position: policy.Position{File: "preset:test"}})
 	last := compiled(policy.FSRule{Path: path})
 	wide := all.Layers[len(all.Layers)-1] // the first is toolguard's own
 	all.Layers = nil

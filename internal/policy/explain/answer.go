@@ -53,14 +53,14 @@ type Candidate struct {
 
 // Warning is something in a policy that is allowed but probably a mistake.
 type Warning struct {
-	Place policy.Place
-	Code  string // stable: "never-wins", "missing", …
-	Msg   string
-	Hint  string
+	Position policy.Position
+	Code     string // stable: "never-wins", "missing", …
+	Msg      string
+	Hint     string
 }
 
 func (w Warning) String() string {
-	return (&policy.Error{Place: w.Place, Msg: w.Msg, Hint: w.Hint}).Error()
+	return (&policy.Error{Position: w.Position, Msg: w.Msg, Hint: w.Hint}).Error()
 }
 
 // Change is one difference between two compiled policies.

@@ -225,7 +225,7 @@ func TestExplainAgrees(t *testing.T) {
 // A built-in rule that was completed says so, and toolguard's own rules never do.
 func TestExplainBuiltinRules(t *testing.T) {
 	null := policytest.Optional(policytest.Path("/dev/null", policy.Read|policy.Update))
-	null.Place.File = "builtin:runtime"
+	null.Position.File = "builtin:runtime"
 	sys := policytest.Machine()
 	sys["/dev/null"] = "file"
 	c, err := policy.Compile(policytest.Source(policy.SourceLayer{Runtime: []policy.FSRule{null}, FS: []policy.FSRule{policytest.Path("/", policy.Read|policy.Execute)}}), sys)

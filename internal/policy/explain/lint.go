@@ -29,14 +29,14 @@ func Lint(c *policy.Compiled, sys fspath.FileSystem, public func(domain string) 
 		l.degraded()
 	}
 	for _, k := range c.ToolKeys {
-		l.warn(k.Place, "not-enforced", "exec doesn't start unless --allow-degraded="+k.ID+" is given",
+		l.warn(k.Position, "not-enforced", "exec doesn't start unless --allow-degraded="+k.ID+" is given",
 			"this version has no tool layer, so nothing enforces %s", k.ID)
 	}
 	slices.SortStableFunc(l.out, func(a, b Warning) int {
-		if a.Place.File != b.Place.File {
+		if a.Position.File != b.Position.File {
 			return 0
 		}
-		return a.Place.Line - b.Place.Line
+		return a.Position.Line - b.Position.Line
 	})
 	return l.out
 }
@@ -49,14 +49,14 @@ type linter struct {
 	out    []Warning
 }
 
-func (l *linter) warn(p policy.Place, code, hint, format string, args ...any) {
-	l.out = append(l.out, Warning{Place: p, Code: code, Msg: fmt.Sprintf(format, args...), Hint: hint})
+func (l *linter) warn(p policy.Position, code, hint, format string, args ...any) {
+	l.out = append(l.out, Warning{Position: p, Code: code, Msg: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // warnRule warns about a rule of a policy file.
 func (l *linter) warnRule(r *policy.Rule, code, hint, format string, args ...any) {
 	if !r.Builtin() {
-		l.warn(r.Place, code, hint, r.ID+": "+format, args...)
+		l.warn(r.Position, code, hint, r.ID+": "+format, args...)
 	}
 }
 
@@ -67,7 +67,7 @@ func (l *linter) fs() {
 		l.takenAway(r)
 		for _, later := range t.Rules()[i+1:] {
 			if beats(later, r) {
-				l.warnRule(r, "never-wins", "remove it, or move it after "+later.ID, "it never wins: %s (%s) matches wherever it does and comes later", later.ID, later.Place)
+				l.warnRule(r, "never-wins", "remove it, or move it after "+later.ID, "it never wins: %s (%s) matches wherever it does and comes later", later.ID, later.Position)
 				break
 			}
 		}
@@ -158,12 +158,12 @@ func (l *linter) net() {
 		}
 		for _, o := range rules {
 			if r.Net.EveryPort() && outweighs(o.Net, r.Net) {
-				l.warnRule(r, "outweighed", "deny the port or scheme too", "%s (%s) grants a part of it: what says more about port and scheme wins, however wide its range", o.ID, o.Place)
+				l.warnRule(r, "outweighed", "deny the port or scheme too", "%s (%s) grants a part of it: what says more about port and scheme wins, however wide its range", o.ID, o.Position)
 			}
 		}
 		for _, later := range rules[i+1:] {
 			if sameNet(r.Net, later.Net) {
-				l.warnRule(r, "never-wins", "remove it", "it never wins: %s (%s) matches the same and comes later", later.ID, later.Place)
+				l.warnRule(r, "never-wins", "remove it", "it never wins: %s (%s) matches the same and comes later", later.ID, later.Position)
 				break
 			}
 		}
@@ -191,7 +191,7 @@ func (l *linter) wss(r *policy.Rule) {
 		t.Host = "x." + r.Net.Suffix
 	}
 	if d := l.layer.Net.Find(&t); d != nil && d != r && d.Net.Scheme == "https" {
-		l.warnRule(r, "wss-is-https", hint, "without tls_intercept a WebSocket can't be distinguished from other requests, so %s (%s), which names https, decides, and this rule nothing", d.ID, d.Place)
+		l.warnRule(r, "wss-is-https", hint, "without tls_intercept a WebSocket can't be distinguished from other requests, so %s (%s), which names https, decides, and this rule nothing", d.ID, d.Position)
 		return
 	}
 	l.warnRule(r, "wss-is-https", hint, "without tls_intercept a WebSocket can't be distinguished from other requests, so this is about https as well")
@@ -216,7 +216,7 @@ func (l *linter) env() {
 	for i, r := range rules {
 		for _, later := range rules[i+1:] {
 			if later.Env.Name == r.Env.Name {
-				l.warnRule(r, "never-wins", "remove it", "it never wins: %s (%s) has the same name and comes later", later.ID, later.Place)
+				l.warnRule(r, "never-wins", "remove it", "it never wins: %s (%s) has the same name and comes later", later.ID, later.Position)
 				break
 			}
 		}
@@ -239,7 +239,7 @@ func (l *linter) commands() {
 			l.warnRule(r, "missing", hint, "%s", why)
 		case !t.Decides(r):
 			winner := t.Rule(c.Program, c.Name)
-			l.warnRule(r, "never-wins", "put both into one rule", "it never wins: %s (%s) is for the same program, %s", winner.ID, winner.Place, c.Program)
+			l.warnRule(r, "never-wins", "put both into one rule", "it never wins: %s (%s) is for the same program, %s", winner.ID, winner.Position, c.Program)
 		case c.AnyArgs() && slices.Contains(multicall, path.Base(c.Program)) && path.Base(c.Name) != path.Base(c.Program):
 			l.warnRule(r, "multicall", "", "%q is %s, which runs every other command under its name too", c.Name, c.Program)
 		}
@@ -258,7 +258,7 @@ func (l *linter) syscalls() {
 	s := l.layer.Syscalls
 	for _, name := range s.Allow {
 		if strings.Contains(name, "setxattr") {
-			l.warn(s.Place, "xattr", "leave it out: the bpf backend sees who sets attributes, and allows it where files may be written",
+			l.warn(s.Position, "xattr", "leave it out: the bpf backend sees who sets attributes, and allows it where files may be written",
 				"%s lets a command under landlock give others a setgid program, by an access control list", name)
 		}
 	}
@@ -269,7 +269,7 @@ func (l *linter) degraded() {
 		known := slices.ContainsFunc(l.c.Rules, func(r *policy.Rule) bool { return r.ID == d.ID }) || strings.HasPrefix(d.ID, "limits.") || d.ID == policy.AuditID && l.c.Audit.Exec ||
 			slices.ContainsFunc(l.c.ToolKeys, func(k policy.Key) bool { return k.ID == d.ID })
 		if !known {
-			l.warn(d.Place, "unknown-rule", "toolguard policy show prints every rule with its id", "allow_degraded names %q, which is no rule of this policy", d.ID)
+			l.warn(d.Position, "unknown-rule", "toolguard policy show prints every rule with its id", "allow_degraded names %q, which is no rule of this policy", d.ID)
 		}
 	}
 }

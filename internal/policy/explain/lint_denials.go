@@ -21,7 +21,7 @@ func (l *linter) takenAway(r *policy.Rule) {
 	}
 	for _, x := range l.layer.FS.Rules() {
 		if x.FS.Caps != 0 && opensBeneath(l.layer.FS, x, r) {
-			open = append(open, fmt.Sprintf("%s (%s, %s)", x.ID, fsWhat(x.FS), x.Place))
+			open = append(open, fmt.Sprintf("%s (%s, %s)", x.ID, fsWhat(x.FS), x.Position))
 		}
 	}
 	if removed != nil {

@@ -27,7 +27,7 @@ func TestLint(t *testing.T) {
 		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Match("src/**/x", policy.Read), policytest.Match("**/x", policy.Read)}}, "never-wins:1"},
 		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Match("**/x", policy.Read), policytest.Match("src/**/x", policy.Read)}}, ""},
 		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Match("**/a/x", policy.Read), policytest.Match("**/a/y", policy.Read), policytest.Match("**/b/y", policy.Read)}}, ""},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path(".", policy.Read), policytest.Path("absent", policy.Read)}, Env: []policy.EnvRule{{Name: "LD_PRELOAD", Read: true, Place: policy.Place{File: "p.toml", Line: 1, Col: 1}}}}, "loader-env:1 missing:2"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path(".", policy.Read), policytest.Path("absent", policy.Read)}, Env: []policy.EnvRule{{Name: "LD_PRELOAD", Read: true, Position: policy.Position{File: "p.toml", Line: 1, Col: 1}}}}, "loader-env:1 missing:2"},
 		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("*.rs", 0)}}, "literal-star:1"},
 		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("tests/../src", policy.Read)}}, "dotdot:1"},
 		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("absent", policy.Read)}}, "missing:1"},
@@ -67,13 +67,13 @@ func TestLint(t *testing.T) {
 		{policy.SourceLayer{Defaults: all, Commands: []policy.CommandRule{policytest.Command("absent"), policytest.Command("git"), policytest.Command("/bin/git")}}, "missing:1 never-wins:2"},
 		{policy.SourceLayer{Defaults: all, Commands: []policy.CommandRule{{Name: "git", HasArgs: true}}}, "no-args:1"},
 		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Deny, policy.Deny, policy.Deny, policy.Deny}, Commands: []policy.CommandRule{policytest.Command("git")}}, "not-executable:1"},
-		{policy.SourceLayer{Defaults: all, Syscalls: policy.Syscalls{Allow: []string{"ptrace", "acct", "lsetxattr"}, Place: policy.Place{File: "p.toml", Line: 8, Col: 1}}}, "xattr:8"},
-		{policy.SourceLayer{Defaults: all, Degraded: []policy.Degraded{{ID: "fs.9", Place: policy.Place{File: "p.toml", Line: 7, Col: 1}}, {ID: "limits.memory"}, {ID: policy.AuditID, Place: policy.Place{File: "p.toml", Line: 8, Col: 1}}}}, "unknown-rule:7 unknown-rule:8"},
+		{policy.SourceLayer{Defaults: all, Syscalls: policy.Syscalls{Allow: []string{"ptrace", "acct", "lsetxattr"}, Position: policy.Position{File: "p.toml", Line: 8, Col: 1}}}, "xattr:8"},
+		{policy.SourceLayer{Defaults: all, Degraded: []policy.Degraded{{ID: "fs.9", Position: policy.Position{File: "p.toml", Line: 7, Col: 1}}, {ID: "limits.memory"}, {ID: policy.AuditID, Position: policy.Position{File: "p.toml", Line: 8, Col: 1}}}}, "unknown-rule:7 unknown-rule:8"},
 	} {
 		c := policytest.Compile(t, x.layer)
 		var got []string
 		for _, w := range Lint(c, policytest.Machine(), netname.IsPublicSuffix) {
-			got = append(got, fmt.Sprintf("%s:%d", w.Code, w.Place.Line))
+			got = append(got, fmt.Sprintf("%s:%d", w.Code, w.Position.Line))
 		}
 		if s := strings.Join(got, " "); s != x.want {
 			t.Errorf("%+v:\n got %s\nwant %s", x.layer, s, x.want)

@@ -35,10 +35,10 @@ func Scan(c *policy.Compiled, linked func(root string) ([]fspath.LinkedFile, err
 		if n := len(gaps) - 1; n > 0 {
 			msg += fmt.Sprintf(" (and %s like it)", counted(n, "file"))
 		}
-		out = append(out, Warning{Place: r.Place, Code: "hard-link", Msg: msg, Hint: "replace one of the names by a copy, or name the file itself in a rule"})
+		out = append(out, Warning{Position: r.Position, Code: "hard-link", Msg: msg, Hint: "replace one of the names by a copy, or name the file itself in a rule"})
 	}
 	slices.SortFunc(out, func(a, b Warning) int {
-		return cmp.Or(cmp.Compare(a.Place.File, b.Place.File), cmp.Compare(a.Place.Line, b.Place.Line), cmp.Compare(a.Msg, b.Msg))
+		return cmp.Or(cmp.Compare(a.Position.File, b.Position.File), cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Msg, b.Msg))
 	})
 	return out, nil
 }

@@ -42,7 +42,7 @@ func TestScan(t *testing.T) {
 	got, err := Scan(c, linked)
 	var said []string
 	for _, w := range got {
-		said = append(said, w.Place.File+" "+w.Code+" "+w.Msg)
+		said = append(said, w.Position.File+" "+w.Code+" "+w.Msg)
 	}
 	want := []string{
 		"builtin:toolguard hard-link toolguard.6: /policy is also /w/f, by a hard link, and there it gives read+create+update+delete more",

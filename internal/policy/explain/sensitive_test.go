@@ -72,7 +72,7 @@ func TestWhatIsNotSuggested(t *testing.T) {
 // A suggestion is for the part of a policy that speaks for who denied. What the machine's own policy denies, its owner changes.
 func TestWhoseSuggestion(t *testing.T) {
 	file := func(a policy.Authority, name string) policy.SourceLayer {
-		return policy.SourceLayer{Authority: a, Place: policy.Place{File: name, Line: 3, Col: 1}, FS: []policy.FSRule{policytest.Path(".", policy.Read)}}
+		return policy.SourceLayer{Authority: a, Position: policy.Position{File: name, Line: 3, Col: 1}, FS: []policy.FSRule{policytest.Path(".", policy.Read)}}
 	}
 	for _, x := range []struct {
 		layer           policy.SourceLayer
@@ -83,10 +83,10 @@ func TestWhoseSuggestion(t *testing.T) {
 		{file(policy.Host, "/etc/toolguard/policy.d/base.toml"), "", "the policy of this machine, /etc/toolguard/policy.d/base.toml:3:1, decides this: only root can change it"},
 		{file(policy.Agent, "/etc/toolguard/policy.d/base.toml"), "", "only root can change it"},
 	} {
-		x.layer.FS[0].Place = x.layer.Place
+		x.layer.FS[0].Position = x.layer.Position
 		a := answerTo(policytest.Compile(t, x.layer), Question{Caps: policy.Update, Target: "src"})
 		if a.Suggest != x.suggest || !strings.Contains(a.Advice, x.advice) || (a.Advice == "") != (x.advice == "") {
-			t.Errorf("%s in %s: suggests %q and %q", x.layer.Authority, x.layer.Place, a.Suggest, a.Advice)
+			t.Errorf("%s in %s: suggests %q and %q", x.layer.Authority, x.layer.Position, a.Suggest, a.Advice)
 		}
 	}
 }

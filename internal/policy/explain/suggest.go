@@ -79,12 +79,12 @@ func tableHeader(a policy.Authority, header string) string {
 
 // hostFile is the host's policy that decided; "" where it's none of the host's.
 func hostFile(c *policy.Compiled, v policy.Verdict, l *policy.Layer) string {
-	place := l.Place
+	position := l.Position
 	if v.Rule >= 0 && int(v.Rule) < len(c.Rules) && !c.Rules[v.Rule].Builtin() {
-		place = c.Rules[v.Rule].Place
+		position = c.Rules[v.Rule].Position
 	}
-	if l.Authority == policy.Host || fspath.Within(place.File, policy.HostFolder) {
-		return place.String()
+	if l.Authority == policy.Host || fspath.Within(position.File, policy.HostFolder) {
+		return position.String()
 	}
 	return ""
 }

@@ -17,7 +17,7 @@ func Unmatched(c *policy.Compiled, sys fspath.FileSystem) []Warning {
 			continue
 		}
 		if why, hint := unmatched(c, sys, r); why != "" {
-			out = append(out, Warning{r.Place, "missing", r.ID + ": " + why, hint})
+			out = append(out, Warning{r.Position, "missing", r.ID + ": " + why, hint})
 		}
 	}
 	return out
@@ -53,9 +53,9 @@ func meantFor(c *policy.Compiled, v policy.Verdict, a *asked) string {
 		switch {
 		case r.Builtin():
 		case v.Reason == policy.CommandNotListed && r.Command != nil && r.Command.Program == "" && likeProgram(r.Command.Name, a):
-			return fmt.Sprintf("%s (%s) may be meant for it, but there is no program %q in PATH", r.ID, r.Place, r.Command.Name)
+			return fmt.Sprintf("%s (%s) may be meant for it, but there is no program %q in PATH", r.ID, r.Position, r.Command.Name)
 		case a.Resource == policy.FS && v.Reason != policy.CommandNotListed && r.FS != nil && r.FS.Missing && r.FS.Last == "" && likePath(r.FS.Path, a.target):
-			return fmt.Sprintf("%s (%s) may be meant for it, but nothing is at %s", r.ID, r.Place, r.FS.Path)
+			return fmt.Sprintf("%s (%s) may be meant for it, but nothing is at %s", r.ID, r.Position, r.FS.Path)
 		}
 	}
 	return ""

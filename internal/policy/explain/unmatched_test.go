@@ -11,12 +11,12 @@ import (
 // Rules that can match nothing are known before the start, and named in the denial that they may be meant for.
 func TestUnmatched(t *testing.T) {
 	read := func(path string, line int) policy.FSRule {
-		return policy.FSRule{Path: path, Caps: policy.Read, Place: policy.Place{File: "p.toml", Line: line, Col: 1}}
+		return policy.FSRule{Path: path, Caps: policy.Read, Position: policy.Position{File: "p.toml", Line: line, Col: 1}}
 	}
-	absent := policy.FSRule{Path: "/opt/x", Place: policy.Place{File: "preset:x", Line: 9, Col: 1}}
+	absent := policy.FSRule{Path: "/opt/x", Position: policy.Position{File: "preset:x", Line: 9, Col: 1}}
 	c := policytest.Compile(t, policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{{Path: "/", Caps: policy.AllCaps}, read("/absent", 8)}}, policy.SourceLayer{
-		FS:       []policy.FSRule{read(".", 1), read("SRC", 2), {Path: "made", Caps: policy.Read | policy.Write, Place: policy.Place{File: "p.toml", Line: 3, Col: 1}}, {Path: "/nowhere/x", Place: policy.Place{File: "p.toml", Line: 4, Col: 1}}, absent},
-		Commands: []policy.CommandRule{{Name: "Git", Place: policy.Place{File: "p.toml", Line: 5, Col: 1}}, {Name: "sh", Place: policy.Place{File: "p.toml", Line: 6, Col: 1}}, {Name: "/opt/bin/make", Place: policy.Place{File: "p.toml", Line: 7, Col: 1}}},
+		FS:       []policy.FSRule{read(".", 1), read("SRC", 2), {Path: "made", Caps: policy.Read | policy.Write, Position: policy.Position{File: "p.toml", Line: 3, Col: 1}}, {Path: "/nowhere/x", Position: policy.Position{File: "p.toml", Line: 4, Col: 1}}, absent},
+		Commands: []policy.CommandRule{{Name: "Git", Position: policy.Position{File: "p.toml", Line: 5, Col: 1}}, {Name: "sh", Position: policy.Position{File: "p.toml", Line: 6, Col: 1}}, {Name: "/opt/bin/make", Position: policy.Position{File: "p.toml", Line: 7, Col: 1}}},
 	})
 	var got []string
 	for _, w := range Unmatched(c, policytest.Machine()) {

@@ -25,7 +25,7 @@ type Access struct {
 	Env      List[Env]  `key:"env" doc:"Rules about environment variables, one [[access.env]] each."`
 	Commands CommandSet `key:"commands" doc:"The programs that may be executed, one [access.commands.NAME] each."`
 
-	Place policy.Place
+	Position policy.Position
 }
 
 // undeclare takes out what a table says of a resource.
@@ -49,19 +49,19 @@ func (a *Access) check(d *decoder, _ *node) {
 			if hint == "" {
 				hint = "write it as capabilities(7) does, for example CAP_NET_BIND_SERVICE"
 			}
-			d.failAt(c.Place, hint, "unknown capability %s", quote(c.S))
+			d.failAt(c.Position, hint, "unknown capability %s", quote(c.S))
 		}
 	}
 }
 
-// Text is a string with its place.
+// Text is a string with its position.
 type Text struct {
-	S     string
-	Place policy.Place
+	S        string
+	Position policy.Position
 }
 
 func (t *Text) decode(d *decoder, n *node) {
-	t.Place = d.place(n.off)
+	t.Position = d.position(n.off)
 	t.S, _ = d.text(n)
 }
 
@@ -79,12 +79,12 @@ type FS struct {
 	Secret    bool   `key:"secret" doc:"This rule may grant what secrets would deny."`
 	Ensure    bool   `key:"ensure" doc:"Make this folder (mode 0700), beneath the home or the workspace, before the command starts, if it isn't there."`
 	Literal   bool   `key:"literal" doc:"The path or match is meant as it's written, although it looks like a variable, a URL or a pattern."`
-	Place     policy.Place
-	Value     policy.Spot
+	Position  policy.Position
+	Value     policy.LineCol
 }
 
 func (r *FS) check(d *decoder, n *node) {
-	r.Value = d.spot(n, "path", "match")
+	r.Value = d.lineCol(n, "path", "match")
 	switch {
 	case r.Path == "" && r.Match == "":
 		d.fail(n.off, `write path = "." for the workspace`, "neither path nor match %s", d.here())
@@ -103,7 +103,7 @@ func (r *FS) check(d *decoder, n *node) {
 func (r *FS) checkMeaning(d *decoder) {
 	msg, hint := fspath.Misread(r.Path+r.Match, r.Path != "" && r.caps() == 0)
 	if msg != "" {
-		d.failAt(r.Place.At(r.Value), hint+"; for a file of that name add literal = true", "%s", msg)
+		d.failAt(r.Position.At(r.Value), hint+"; for a file of that name add literal = true", "%s", msg)
 	}
 }
 
@@ -133,7 +133,7 @@ func (r *FS) caps() policy.Caps {
 }
 
 func (r *FS) rule() policy.FSRule {
-	return policy.FSRule{Path: r.Path, Match: r.Match, Caps: r.caps(), Unprotect: r.Unprotect, Secret: r.Secret, Ensure: r.Ensure, Place: r.Place, Value: r.Value}
+	return policy.FSRule{Path: r.Path, Match: r.Match, Caps: r.caps(), Unprotect: r.Unprotect, Secret: r.Secret, Ensure: r.Ensure, Position: r.Position, Value: r.Value}
 }
 
 // Net is one [[access.net]] table. What its host means is package policy's to say.
@@ -146,12 +146,12 @@ type Net struct {
 	Protocol   string   `key:"protocol" words:"tcp udp" doc:"tcp unless given; QUIC needs udp."`
 	Listen     bool     `key:"listen" doc:"The session may bind the port and accept connections there. Without a port, and with host = \"localhost\": any port of loopback, and connect to its own servers there."`
 	Allow      bool     `key:"allow" doc:"Whether the rule allows or denies."`
-	Place      policy.Place
-	Value      policy.Spot
+	Position   policy.Position
+	Value      policy.LineCol
 }
 
 func (r *Net) check(d *decoder, n *node) {
-	r.Value = d.spot(n, "host")
+	r.Value = d.lineCol(n, "host")
 	if r.Scheme != "" && !isScheme(r.Scheme) {
 		d.fail(n.get("scheme").node.off, `write scheme = "https"`, "scheme %s isn't a scheme in lower case", quote(r.Scheme))
 	}
@@ -191,20 +191,20 @@ func isMethod(s string) bool {
 func (r *Net) rule() policy.NetRule {
 	return policy.NetRule{
 		Host: r.Host, Scheme: r.Scheme, Port: r.Port, PathPrefix: r.PathPrefix, Methods: r.Methods,
-		Protocol: r.Protocol, Listen: r.Listen, Allow: r.Allow, Place: r.Place, Value: r.Value,
+		Protocol: r.Protocol, Listen: r.Listen, Allow: r.Allow, Position: r.Position, Value: r.Value,
 	}
 }
 
 // Env is one [[access.env]] table.
 type Env struct {
-	Name  string `key:"name" required:"true" doc:"A variable's name, or the beginning of names with a * after it." like:"\"AWS_*\""`
-	Read  bool   `key:"read" doc:"Whether the command gets the variable."`
-	Place policy.Place
-	Value policy.Spot
+	Name     string `key:"name" required:"true" doc:"A variable's name, or the beginning of names with a * after it." like:"\"AWS_*\""`
+	Read     bool   `key:"read" doc:"Whether the command gets the variable."`
+	Position policy.Position
+	Value    policy.LineCol
 }
 
 func (r *Env) check(d *decoder, n *node) {
-	r.Value = d.spot(n, "name")
+	r.Value = d.lineCol(n, "name")
 	if msg, hint := badEnvName(r.Name); msg != "" {
 		d.fail(n.get("name").node.off, hint, "name %s %s", quote(r.Name), msg)
 	}
@@ -225,7 +225,7 @@ func badEnvName(s string) (msg, hint string) {
 }
 
 func (r *Env) rule() policy.EnvRule {
-	return policy.EnvRule{Name: r.Name, Read: r.Read, Place: r.Place, Value: r.Value}
+	return policy.EnvRule{Name: r.Name, Read: r.Read, Position: r.Position, Value: r.Value}
 }
 
 // Argv is the words of a command line, or the beginning of one. Unlike other strings, a word may be empty.
@@ -246,14 +246,14 @@ func (v *Argv) decode(d *decoder, n *node) {
 	}
 }
 
-// SelfTest is a whole command line with its place.
+// SelfTest is a whole command line with its position.
 type SelfTest struct {
-	Argv  Argv
-	Place policy.Place
+	Argv     Argv
+	Position policy.Position
 }
 
 func (t *SelfTest) decode(d *decoder, n *node) {
-	t.Place = d.place(n.off)
+	t.Position = d.position(n.off)
 	t.Argv.decode(d, n)
 }
 
@@ -263,7 +263,7 @@ type Command struct {
 	Envs     List[Text]     `key:"envs" doc:"The variables that the program may see."`
 	Match    List[SelfTest] `key:"match" doc:"Self-tests: command lines that must be allowed."`
 	NotMatch List[SelfTest] `key:"not_match" doc:"Self-tests: command lines that must be denied."`
-	Place    policy.Place
+	Position policy.Position
 }
 
 func (c *Command) check(d *decoder, n *node) {
@@ -276,7 +276,7 @@ func (c *Command) check(d *decoder, n *node) {
 	}
 	for _, e := range c.Envs.Items {
 		if msg, hint := badEnvName(e.S); msg != "" {
-			d.failAt(e.Place, hint, "name %s %s", quote(e.S), msg)
+			d.failAt(e.Position, hint, "name %s %s", quote(e.S), msg)
 		}
 	}
 	for _, tests := range []struct {
@@ -285,7 +285,7 @@ func (c *Command) check(d *decoder, n *node) {
 	}{{"match", c.Match.Items}, {"not_match", c.NotMatch.Items}} {
 		for _, t := range tests.list {
 			if len(t.Argv) == 0 {
-				d.failAt(t.Place, "write the whole command line, the program's name first", "an empty self-test %s", d.here())
+				d.failAt(t.Position, "write the whole command line, the program's name first", "an empty self-test %s", d.here())
 			}
 		}
 	}

@@ -80,7 +80,7 @@ func builtinPolicy(name string) *Policy {
 	return p
 }
 
-// builtinShown is a built-in file's name in places.
+// builtinShown is a built-in file's name in positions.
 func builtinShown(name string) string {
 	if preset, ok := strings.CutPrefix(name, "preset_"); ok {
 		return presetPrefix + preset
@@ -103,7 +103,7 @@ func (l *loader) fsRules(items []FS) []policy.FSRule {
 	out := make([]policy.FSRule, 0, len(items))
 	for i := range items {
 		r := items[i].rule()
-		r.Optional = isBuiltin(r.Place.File)
+		r.Optional = isBuiltin(r.Position.File)
 		if r.Optional {
 			r.NoLink = l.gitPath(&r.Path) || l.gitPath(&r.Match) || strings.HasPrefix(r.Path, "~/") && (r.Secret || r.Caps&policy.Create != 0)
 			switch r.Path {

@@ -13,7 +13,7 @@ import (
 // maxErrors is how many mistakes of one file are listed; the rest is counted.
 const maxErrors = 20
 
-// custom is a type of the format that reads itself: a union, a size, a word with a place.
+// custom is a type of the format that reads itself: a union, a size, a string with a position.
 type custom interface {
 	decode(d *decoder, n *node)
 }
@@ -26,7 +26,7 @@ type checker interface {
 var (
 	customType  = reflect.TypeFor[custom]()
 	checkerType = reflect.TypeFor[checker]()
-	placeType   = reflect.TypeFor[policy.Place]()
+	placeType   = reflect.TypeFor[policy.Position]()
 )
 
 // decoder fills the format's structs from the tree of one file.
@@ -51,45 +51,45 @@ func newDecoder(file string, src []byte) *decoder {
 	return d
 }
 
-// place converts an offset. Columns count characters, as editors do.
-func (d *decoder) place(off int) policy.Place {
+// position converts an offset. Columns count characters, as editors do.
+func (d *decoder) position(off int) policy.Position {
 	off = min(off, len(d.src))
 	line := sort.SearchInts(d.lines, off+1) - 1
-	return policy.Place{File: d.file, Line: line + 1, Col: utf8.RuneCount(d.src[d.lines[line]:off]) + 1}
+	return policy.Position{File: d.file, Line: line + 1, Col: utf8.RuneCount(d.src[d.lines[line]:off]) + 1}
 }
 
-// spot is where the value of the first of keys begins that a table has.
-func (d *decoder) spot(n *node, keys ...string) policy.Spot {
+// lineCol is where the value of the first of keys begins that a table has.
+func (d *decoder) lineCol(n *node, keys ...string) policy.LineCol {
 	for _, key := range keys {
 		if e := n.get(key); e != nil {
-			p := d.place(e.node.off)
-			return policy.Spot{Line: int32(p.Line), Col: int32(p.Col)}
+			p := d.position(e.node.off)
+			return policy.LineCol{Line: int32(p.Line), Col: int32(p.Col)}
 		}
 	}
-	return policy.Spot{}
+	return policy.LineCol{}
 }
 
 func (d *decoder) fail(off int, hint, format string, args ...any) {
-	d.failAt(d.place(off), hint, format, args...)
+	d.failAt(d.position(off), hint, format, args...)
 }
 
-func (d *decoder) failAt(at policy.Place, hint, format string, args ...any) {
+func (d *decoder) failAt(at policy.Position, hint, format string, args ...any) {
 	if len(d.errs) == maxErrors {
 		d.more++
 		return
 	}
-	d.errs = append(d.errs, &policy.Error{Place: at, Msg: fmt.Sprintf(format, args...), Hint: hint})
+	d.errs = append(d.errs, &policy.Error{Position: at, Msg: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // mistakes are the errors in file order, with a last one that counts what was left out.
 func (d *decoder) mistakes() policy.Errors {
 	sort.SliceStable(d.errs, func(i, j int) bool {
-		a, b := d.errs[i].Place, d.errs[j].Place
+		a, b := d.errs[i].Position, d.errs[j].Position
 		return a.Line < b.Line || a.Line == b.Line && a.Col < b.Col
 	})
 	if d.more > 0 {
-		last := d.errs[len(d.errs)-1].Place
-		return append(d.errs, &policy.Error{Place: last, Msg: fmt.Sprintf("and %d more mistakes", d.more)})
+		last := d.errs[len(d.errs)-1].Position
+		return append(d.errs, &policy.Error{Position: last, Msg: fmt.Sprintf("and %d more mistakes", d.more)})
 	}
 	return d.errs
 }
@@ -293,7 +293,7 @@ func (d *decoder) structure(n *node, v reflect.Value) {
 		d.push(e.name)
 		d.value(e.node, v.Field(f.index), f)
 		if f.unenforced() && (e.node.kind != aBool || e.node.yes) {
-			d.toolKeys = append(d.toolKeys, policy.Key{ID: strings.ReplaceAll(strings.Join(d.path, "."), `"`, ""), Place: d.place(e.off)})
+			d.toolKeys = append(d.toolKeys, policy.Key{ID: strings.ReplaceAll(strings.Join(d.path, "."), `"`, ""), Position: d.position(e.off)})
 		}
 		d.pop()
 	}
@@ -302,8 +302,8 @@ func (d *decoder) structure(n *node, v reflect.Value) {
 			d.fail(n.off, f.hint(), "%s is missing %s", f.name, d.here())
 		}
 	}
-	if info.place != -1 {
-		v.Field(info.place).Set(reflect.ValueOf(d.place(n.off)))
+	if info.position != -1 {
+		v.Field(info.position).Set(reflect.ValueOf(d.position(n.off)))
 	}
 	if info.checks && before == len(d.errs)+d.more {
 		v.Addr().Interface().(checker).check(d, n)

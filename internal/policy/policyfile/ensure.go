@@ -19,7 +19,7 @@ func Ensure(src *policy.Source) error {
 				continue
 			}
 			if err := makeFolder(src, r.Path); err != nil && !r.Optional {
-				return &policy.Error{Place: r.Place, Msg: fmt.Sprintf("ensure: the folder %q can't be made: %v", r.Path, err)}
+				return &policy.Error{Position: r.Position, Msg: fmt.Sprintf("ensure: the folder %q can't be made: %v", r.Path, err)}
 			}
 		}
 	}

@@ -63,9 +63,9 @@ func (f *field) hint() string {
 
 // shape is what the decoder and the schema know of a struct.
 type shape struct {
-	fields []field
-	place  int // index of the field that takes the table's place, or -1
-	checks bool
+	fields   []field
+	position int // index of the field for the table's position, or -1
+	checks   bool
 }
 
 func (s *shape) field(name string) *field {
@@ -91,11 +91,11 @@ func shapeOf(t reflect.Type) *shape {
 	if s, ok := shapes.Load(t); ok {
 		return s.(*shape)
 	}
-	s := &shape{place: -1, checks: reflect.PointerTo(t).Implements(checkerType)}
+	s := &shape{position: -1, checks: reflect.PointerTo(t).Implements(checkerType)}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if f.Type == placeType {
-			s.place = i
+			s.position = i
 		}
 		if name := f.Tag.Get("key"); name != "" {
 			s.fields = append(s.fields, field{name, f.Tag, i, f.Tag.Get("required") == "true", f.Type})

@@ -25,7 +25,7 @@ func Format(name string, src []byte) ([]byte, error) {
 	out := layOut(p.lines)
 	// A formatter that changes what a policy grants would be worse than none, so this isn't left to tests alone.
 	if after, serr := parse(out); serr != nil || !sameTree(before, after) {
-		return nil, &policy.Error{Place: policy.Place{File: name}, Msg: "the formatted file would mean something else"}
+		return nil, &policy.Error{Position: policy.Position{File: name}, Msg: "the formatted file would mean something else"}
 	}
 	return out, nil
 }

@@ -53,7 +53,7 @@ func TestTOML(t *testing.T) {
 	}
 }
 
-// Whatever the bytes: no panic, every error has a place, and what the tree takes for TOML is TOML.
+// Whatever the bytes: no panic, every error has a position, and what the tree takes for TOML is TOML.
 func FuzzLoad(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -67,7 +67,7 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("the error is a %T: %v", err, err)
 		}
 		for _, e := range list {
-			if e.Place.File == "" || e.Place.Line < 1 && !strings.HasPrefix(e.Msg, "can't read policy") || e.Msg == "" {
+			if e.Position.File == "" || e.Position.Line < 1 && !strings.HasPrefix(e.Msg, "can't read policy") || e.Msg == "" {
 				t.Errorf("%#v", e)
 			}
 		}

@@ -24,7 +24,7 @@ type Limits struct {
 type Size policy.Bytes
 
 func (v *Size) decode(d *decoder, n *node) {
-	v.Place = d.place(n.off)
+	v.Position = d.position(n.off)
 	switch n.kind {
 	case anInteger:
 		v.N = uint64(max(n.num, 0))
@@ -107,7 +107,7 @@ func scale(s string, unit uint64) (uint64, bool) {
 type Count policy.Count
 
 func (v *Count) decode(d *decoder, n *node) {
-	if v.Place = d.place(n.off); n.kind != anInteger {
+	if v.Position = d.position(n.off); n.kind != anInteger {
 		d.wrong(n, "a number", "")
 		return
 	}
@@ -119,7 +119,7 @@ func (v *Count) decode(d *decoder, n *node) {
 type Percent policy.Percent
 
 func (v *Percent) decode(d *decoder, n *node) {
-	v.Place = d.place(n.off)
+	v.Position = d.position(n.off)
 	s, ok := strings.CutSuffix(n.text, "%")
 	p, err := strconv.ParseUint(s, 10, 32)
 	if !ok || err != nil {
@@ -134,7 +134,7 @@ func (v *Percent) decode(d *decoder, n *node) {
 type Duration policy.Span
 
 func (v *Duration) decode(d *decoder, n *node) {
-	v.Place = d.place(n.off)
+	v.Position = d.position(n.off)
 	span, err := time.ParseDuration(n.text)
 	if n.kind != aString || err != nil {
 		d.wrong(n, "a duration", `write it as "90s", "10m" or "1h30m"`)

@@ -136,14 +136,14 @@ func (v *Protect) decode(d *decoder, n *node) {
 
 // Syscalls is the value of `syscalls`, a word or a table.
 type Syscalls struct {
-	Profile string     `key:"profile" words:"default strict" doc:"The profile that the lists change."`
-	Allow   List[Text] `key:"allow" doc:"System calls to remove from the profile's denied ones."`
-	Deny    List[Text] `key:"deny" doc:"System calls to deny as well."`
-	Place   policy.Place
+	Profile  string     `key:"profile" words:"default strict" doc:"The profile that the lists change."`
+	Allow    List[Text] `key:"allow" doc:"System calls to remove from the profile's denied ones."`
+	Deny     List[Text] `key:"deny" doc:"System calls to deny as well."`
+	Position policy.Position
 }
 
 func (v *Syscalls) decode(d *decoder, n *node) {
-	v.Place = d.place(n.off)
+	v.Position = d.position(n.off)
 	switch n.kind {
 	case aString:
 		if d.word(n.off, n.text, []string{"default", "strict"}) {

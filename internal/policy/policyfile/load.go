@@ -52,7 +52,7 @@ type Document struct {
 
 // File is one policy file.
 type File struct {
-	Name      string // as shown in places
+	Name      string // as shown in positions
 	Path      string // absolute; "" for a built-in one
 	Authority policy.Authority
 	Policy    *Policy
@@ -88,8 +88,8 @@ type loader struct {
 	errs         policy.Errors
 }
 
-func (l *loader) fail(at policy.Place, hint, format string, args ...any) {
-	l.errs = append(l.errs, &policy.Error{Place: at, Msg: fmt.Sprintf(format, args...), Hint: hint})
+func (l *loader) fail(at policy.Position, hint, format string, args ...any) {
+	l.errs = append(l.errs, &policy.Error{Position: at, Msg: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // host reads the host's policies in the order of their names. What can't be read there is an error: otherwise whoever
@@ -107,7 +107,7 @@ func (l *loader) host() {
 		if errors.Is(err, fs.ErrPermission) {
 			hint = fmt.Sprintf("everybody must be able to read the host's policies: chmod 755 %s %s", filepath.Dir(l.req.HostDir), l.req.HostDir)
 		}
-		l.fail(policy.Place{File: l.req.HostDir}, hint,
+		l.fail(policy.Position{File: l.req.HostDir}, hint,
 			"the host's policies can't be used: %s", reason(err))
 		return
 	}
@@ -127,33 +127,33 @@ type step struct {
 	from *step
 }
 
-// open reads a file and what it extends, if it wasn't read yet. shown is its name in places.
+// open reads a file and what it extends, if it wasn't read yet. shown is its name in positions.
 func (l *loader) open(name, shown string, who policy.Authority, from *step) {
 	l.openEntry(name, shown, who, nil, from)
 }
 
 func (l *loader) openEntry(name, shown string, who policy.Authority, entry *Text, from *step) {
-	place := policy.Place{File: shown}
+	position := policy.Position{File: shown}
 	if entry != nil {
-		place = entry.Place
+		position = entry.Position
 	}
 	if name == "" {
-		l.fail(policy.Place{File: "--policy"}, "", "the name of the policy is empty")
+		l.fail(policy.Position{File: "--policy"}, "", "the name of the policy is empty")
 		return
 	}
 	if preset, ok := strings.CutPrefix(name, presetPrefix); ok {
-		l.openPreset(preset, who, place)
+		l.openPreset(preset, who, position)
 		return
 	}
 	s := &step{absolute(name, l.req.Dir), shown, entry, from}
-	if l.cyclic(s, place) || l.seen[s.file] {
+	if l.cyclic(s, position) || l.seen[s.file] {
 		return
 	}
 	if l.seen[s.file] = true; len(l.seen) > maxFiles {
-		l.fail(place, "", "more than %d policy files", maxFiles)
+		l.fail(position, "", "more than %d policy files", maxFiles)
 		return
 	}
-	p := l.read(s, who, place)
+	p := l.read(s, who, position)
 	if p == nil {
 		return
 	}
@@ -175,27 +175,27 @@ func (l *loader) extend(e *Text, who policy.Authority, s *step) {
 }
 
 // cyclic reports a file that extends itself through others, and a chain that is too long.
-func (l *loader) cyclic(s *step, place policy.Place) bool {
+func (l *loader) cyclic(s *step, position policy.Position) bool {
 	chain := s.name
 	depth := 0
 	for at := s.from; at != nil; at = at.from {
 		chain = at.name + " -> " + chain
 		if depth++; at.file == s.file {
-			l.fail(place, "take one of them out of extends", "a cycle of extends: %s", chain)
+			l.fail(position, "take one of them out of extends", "a cycle of extends: %s", chain)
 			return true
 		}
 	}
 	if depth > maxDepth {
-		l.fail(place, "", "extends goes through more than %d files", maxDepth)
+		l.fail(position, "", "extends goes through more than %d files", maxDepth)
 		return true
 	}
 	return false
 }
 
-func (l *loader) openPreset(name string, who policy.Authority, place policy.Place) {
+func (l *loader) openPreset(name string, who policy.Authority, position policy.Position) {
 	shown := presetPrefix + name
 	if !slices.Contains(presets, name) {
-		l.fail(place, meant(name, presets, "there are "), "unknown preset %s", quote(name))
+		l.fail(position, meant(name, presets, "there are "), "unknown preset %s", quote(name))
 		return
 	}
 	if !l.seen[shown] {
@@ -205,7 +205,7 @@ func (l *loader) openPreset(name string, who policy.Authority, place policy.Plac
 }
 
 // read reads and decodes one file; nil after a mistake.
-func (l *loader) read(s *step, who policy.Authority, place policy.Place) *Policy {
+func (l *loader) read(s *step, who policy.Authority, position policy.Position) *Policy {
 	get := l.files.Read
 	if who == policy.Host {
 		get = l.files.ReadTrusted
@@ -216,7 +216,7 @@ func (l *loader) read(s *step, who policy.Authority, place policy.Place) *Policy
 		if errors.Is(err, fs.ErrNotExist) && slices.Contains(presets, strings.TrimSuffix(filepath.Base(s.file), ".toml")) {
 			hint = "the built-in one is " + presetPrefix + strings.TrimSuffix(filepath.Base(s.file), ".toml")
 		}
-		l.fail(place, hint, "can't read policy %s: %s", quote(s.name), reason(err))
+		l.fail(position, hint, "can't read policy %s: %s", quote(s.name), reason(err))
 		return nil
 	}
 	p, errs := decodePolicy(s.name, src)

@@ -155,11 +155,11 @@ file_size = 1000
 	if l.Syscalls.Profile != "strict" || !slices.Equal(l.Syscalls.Allow, []string{"io_uring_setup"}) || !slices.Equal(l.Syscalls.Deny, []string{"acct"}) {
 		t.Errorf("syscalls: %+v", l.Syscalls)
 	}
-	if !slices.Equal(l.Capabilities, []string{"CAP_NET_BIND_SERVICE"}) || l.Degraded[0].ID != "fs.2" || l.Degraded[0].Place.Line != 15 {
+	if !slices.Equal(l.Capabilities, []string{"CAP_NET_BIND_SERVICE"}) || l.Degraded[0].ID != "fs.2" || l.Degraded[0].Position.Line != 15 {
 		t.Errorf("lists: %v %v", l.Capabilities, l.Degraded)
 	}
-	if f := l.FS[0]; f.Path != "." || f.Caps != policy.Read|policy.Create|policy.Update || f.Place.String() != "p.toml:17:1" {
-		t.Errorf("fs.1: %+v at %s", f, f.Place)
+	if f := l.FS[0]; f.Path != "." || f.Caps != policy.Read|policy.Create|policy.Update || f.Position.String() != "p.toml:17:1" {
+		t.Errorf("fs.1: %+v at %s", f, f.Position)
 	}
 	if f := l.FS[1]; f.Match != "**/.env" || f.Caps != 0 || !f.Unprotect || !f.Secret {
 		t.Errorf("fs.2: %+v", f)

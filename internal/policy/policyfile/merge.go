@@ -22,7 +22,7 @@ func (l *loader) source() *policy.Source {
 			src.Files = append(src.Files, f.Path)
 		}
 		if w := f.Policy.Workspace; w != nil && f.Authority == policy.Host {
-			l.fail(w.Place, "take it out", "a policy of the host can't choose the workspace")
+			l.fail(w.Position, "take it out", "a policy of the host can't choose the workspace")
 		}
 		if f.Authority == policy.Session {
 			src.Name = f.title()
@@ -34,7 +34,7 @@ func (l *loader) source() *policy.Source {
 			src.ToolKeys = append(src.ToolKeys, k)
 		}
 		if f.Policy.Audit == "exec" && !src.Audit.Exec {
-			src.Audit = policy.Audit{Exec: true, Place: f.Policy.Place.At(f.Policy.AuditAt)}
+			src.Audit = policy.Audit{Exec: true, Position: f.Policy.Position.At(f.Policy.AuditAt)}
 		}
 	}
 	l.checkTools()
@@ -62,16 +62,16 @@ func (f *File) title() string {
 
 // workspace is the one that was asked for, and by what, else that of the last file of the session that has one, else the project
 // around the current folder.
-func (l *loader) workspace() (dir string, chosen policy.Place) {
+func (l *loader) workspace() (dir string, chosen policy.Position) {
 	if l.req.Workspace != "" {
-		return absolute(l.req.Workspace, l.req.Dir), policy.Place{File: "--workspace"}
+		return absolute(l.req.Workspace, l.req.Dir), policy.Position{File: "--workspace"}
 	}
 	for _, f := range slices.Backward(l.doc.Files) {
 		if w := f.Policy.Workspace; w != nil && f.Authority == policy.Session {
-			return l.expand(w, f), w.Place
+			return l.expand(w, f), w.Position
 		}
 	}
-	return findWorkspace(l.req.Dir, append([]string{l.req.Home}, l.req.NeverHome...), l.files), policy.Place{}
+	return findWorkspace(l.req.Dir, append([]string{l.req.Home}, l.req.NeverHome...), l.files), policy.Position{}
 }
 
 // expand resolves a workspace as the file means it: relative to the file's folder, or to the home.
@@ -134,8 +134,8 @@ func (l *loader) separate(pieces *[policy.NumAuthorities][]piece) {
 		host := slices.IndexFunc(list, func(p piece) bool { return p.access != nil && p.file.Authority == policy.Host })
 		own := slices.IndexFunc(list, func(p piece) bool { return p.access != nil && p.file.Authority != policy.Host })
 		if host != -1 && own != -1 {
-			l.fail(list[own].access.Place, "take it out; it could only be said in the host's files",
-				"%s already speaks for authority %s", list[host].access.Place, policy.Authority(who))
+			l.fail(list[own].access.Position, "take it out; it could only be said in the host's files",
+				"%s already speaks for authority %s", list[host].access.Position, policy.Authority(who))
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (m *merged) complete(l *loader, workspace string) (found []policy.Detected)
 	for r, stance := range m.Defaults {
 		declared[r] = rules[r] > 0 || stance != policy.Undeclared
 	}
-	given, place := m.given, m.Place
+	given, position := m.given, m.Position
 	add := func(a Access) {
 		for r, yes := range declared {
 			if yes {
@@ -193,7 +193,7 @@ func (m *merged) complete(l *loader, workspace string) (found []policy.Detected)
 	add(*builtinPolicy("default").Access)
 	found = m.detected(l, workspace, !declared[policy.FS], !declared[policy.Env])
 	if given {
-		m.Place = place
+		m.Position = position
 	}
 	return found
 }
@@ -231,7 +231,7 @@ type merged struct {
 // add merges a later [access] in.
 func (m *merged) add(l *loader, a *Access) {
 	m.given = true
-	m.Place = a.Place
+	m.Position = a.Position
 	for r, s := range a.Default {
 		if s != policy.Undeclared {
 			m.Defaults[r] = s
@@ -255,22 +255,22 @@ func (m *merged) add(l *loader, a *Access) {
 	m.addSyscalls(a.Syscalls)
 	m.Capabilities = join(m.Capabilities, convert(a.Capabilities, Text.string), same)
 	m.Degraded = join(m.Degraded, convert(a.Degraded, func(t Text) policy.Degraded {
-		return policy.Degraded{ID: t.S, Place: t.Place}
+		return policy.Degraded{ID: t.S, Position: t.Position}
 	}), func(a, b policy.Degraded) bool { return a.ID == b.ID })
 	m.addRules(l, a)
 }
 
 func (m *merged) addRules(l *loader, a *Access) {
-	if strings.HasPrefix(a.Place.File, presetPrefix) && len(a.Env.Items) > 0 { // in addition to what every program needs
+	if strings.HasPrefix(a.Position.File, presetPrefix) && len(a.Env.Items) > 0 { // in addition to what every program needs
 		m.Env = join(m.Env, convert(List[Env]{Dedup, builtinPolicy("default").Access.Env.Items, true}, func(r Env) policy.EnvRule { return r.rule() }),
 			func(a, b policy.EnvRule) bool { return a.Name == b.Name && a.Read == b.Read })
 	}
 	m.FS = join(m.FS, List[policy.FSRule]{a.FS.Strategy, l.fsRules(a.FS.Items), a.FS.Given}, func(a, b policy.FSRule) bool {
-		a.Place, a.Value, a.Optional = b.Place, b.Value, b.Optional
+		a.Position, a.Value, a.Optional = b.Position, b.Value, b.Optional
 		return a == b
 	})
 	m.Net = join(m.Net, convert(a.Net, func(r Net) policy.NetRule { return r.rule() }), func(a, b policy.NetRule) bool {
-		a.Place, a.Value = b.Place, b.Value
+		a.Position, a.Value = b.Position, b.Value
 		return reflect.DeepEqual(a, b)
 	})
 	m.Env = join(m.Env, convert(a.Env, func(r Env) policy.EnvRule { return r.rule() }), func(a, b policy.EnvRule) bool {
@@ -283,7 +283,7 @@ func (m *merged) addSyscalls(s *Syscalls) {
 	if s == nil {
 		return
 	}
-	m.Syscalls.Place = s.Place
+	m.Syscalls.Position = s.Position
 	if s.Profile != "" {
 		m.Syscalls.Profile = s.Profile
 	}
@@ -304,7 +304,7 @@ func (m *merged) addCommands(set *CommandSet) {
 		if at >= 0 {
 			rule = m.Commands[at]
 		}
-		rule.Place = c.Place
+		rule.Position = c.Position
 		rule.Args, rule.HasArgs = join(rule.Args, convert(c.Args, func(a Argv) []string { return a }), slices.Equal[[]string]), rule.HasArgs || c.Args.Given
 		rule.Envs, rule.HasEnvs = join(rule.Envs, convert(c.Envs, Text.string), same), rule.HasEnvs || c.Envs.Given
 		rule.Match = joinTests(rule.Match, c.Match)
@@ -323,7 +323,7 @@ func (m *merged) addCommands(set *CommandSet) {
 }
 
 func joinTests(earlier []policy.SelfTest, later List[SelfTest]) []policy.SelfTest {
-	return join(earlier, convert(later, func(t SelfTest) policy.SelfTest { return policy.SelfTest{Argv: t.Argv, Place: t.Place} }),
+	return join(earlier, convert(later, func(t SelfTest) policy.SelfTest { return policy.SelfTest{Argv: t.Argv, Position: t.Position} }),
 		func(a, b policy.SelfTest) bool { return slices.Equal(a.Argv, b.Argv) })
 }
 

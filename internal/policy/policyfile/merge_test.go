@@ -13,8 +13,8 @@ import (
 // rules lists the rules of a layer that somebody wrote on one line, for comparing: "fs . read|env A".
 func rules(l *policy.SourceLayer) string {
 	own := *l
-	own.FS = slices.DeleteFunc(slices.Clone(l.FS), func(r policy.FSRule) bool { return r.Place.File == "builtin:default" })
-	own.Env = slices.DeleteFunc(slices.Clone(l.Env), func(r policy.EnvRule) bool { return r.Place.File == "builtin:default" })
+	own.FS = slices.DeleteFunc(slices.Clone(l.FS), func(r policy.FSRule) bool { return r.Position.File == "builtin:default" })
+	own.Env = slices.DeleteFunc(slices.Clone(l.Env), func(r policy.EnvRule) bool { return r.Position.File == "builtin:default" })
 	return allRules(&own)
 }
 
@@ -133,7 +133,7 @@ func TestAuditOfAny(t *testing.T) {
 		req := request("/w/base.toml", "p.toml")
 		req.HostDir = "/etc/toolguard/policies"
 		src := load(t, req, files)
-		if got := src.Audit; got.Exec != (x.at != "") || got.Place.String() != x.at {
+		if got := src.Audit; got.Exec != (x.at != "") || got.Position.String() != x.at {
 			t.Errorf("%+v: %+v", x, got)
 		}
 	}
@@ -279,7 +279,7 @@ path = "openai"
 	req.HostDir, req.Profile, req.Limits = "/h", "careful", "pids=8,memory=1MiB"
 	src := load(t, req, files)
 	// Of the same limit in both, the host's is named.
-	if at := src.Limits.FileSize.Place.File; at != "/h/10.toml" {
+	if at := src.Limits.FileSize.Position.File; at != "/h/10.toml" {
 		t.Errorf("file_size is from %s", at)
 	}
 	if src.Limits.Pids.N != 7 || src.Limits.WallTime.D != time.Minute || src.Limits.Memory.N != 1<<20 {

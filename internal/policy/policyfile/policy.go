@@ -21,8 +21,8 @@ type Policy struct {
 	Gate        *Gate             `key:"gate" doc:"How tool calls are judged before they run: not enforced by this version."`
 	Approvals   *Approvals        `key:"approvals" doc:"When a human is asked: not enforced by this version."`
 	Hooks       Hooks             `key:"hooks" doc:"What is run around tool calls: not enforced by this version."`
-	Place       policy.Place
-	AuditAt     policy.Spot
+	Position    policy.Position
+	AuditAt     policy.LineCol
 	ToolKeys    []policy.Key // keys of the tool layer, which nothing enforces
 }
 
@@ -30,7 +30,7 @@ func (p *Policy) check(d *decoder, n *node) {
 	if p.Version != version {
 		d.fail(n.get("version").node.off, "this toolguard reads version 1", "version %d is unknown", p.Version)
 	}
-	p.AuditAt = d.spot(n, "audit")
+	p.AuditAt = d.lineCol(n, "audit")
 }
 
 // decodePolicy reads one file. The errors are in file order.

@@ -48,7 +48,7 @@ func (c *toolCheck) policy(p *Policy) {
 	for _, name := range slices.Sorted(maps.Keys(p.Tools)) {
 		t := p.Tools[name]
 		c.tool(t)
-		c.pattern(name, t.Place)
+		c.pattern(name, t.Position)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Groups)) {
 		c.patterns(p.Groups[name].Items)
@@ -88,7 +88,7 @@ func (c *toolCheck) stage(s *Stage) {
 	c.patterns(s.Deny.Items)
 	if s.Profile.S != "" && !c.profiles[s.Profile.S] {
 		names := slices.Sorted(maps.Keys(c.profiles))
-		c.fail(s.Profile.Place, meant(s.Profile.S, names, "there are "), "unknown profile %s", quote(s.Profile.S))
+		c.fail(s.Profile.Position, meant(s.Profile.S, names, "there are "), "unknown profile %s", quote(s.Profile.S))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
 		c.stage(s.Providers[name])
@@ -97,11 +97,11 @@ func (c *toolCheck) stage(s *Stage) {
 
 func (c *toolCheck) patterns(list []Text) {
 	for _, t := range list {
-		c.pattern(t.S, t.Place)
+		c.pattern(t.S, t.Position)
 	}
 }
 
-func (c *toolCheck) pattern(s string, at policy.Place) {
+func (c *toolCheck) pattern(s string, at policy.Position) {
 	if group, ok := strings.CutPrefix(s, groupPrefix); ok && !c.groups[group] {
 		names := slices.Sorted(maps.Keys(c.groups))
 		c.fail(at, meant(group, names, "there are "), "unknown group %s", quote(group))

@@ -27,8 +27,8 @@ func TestToolKeys(t *testing.T) {
 		src := load(t, request("p.toml"), tree{"/w/p.toml": policyText(body)})
 		var got []string
 		for _, k := range src.ToolKeys {
-			if got = append(got, k.ID); k.Place.File != "p.toml" || k.Place.Line < 2 {
-				t.Errorf("%s is at %s", k.ID, k.Place)
+			if got = append(got, k.ID); k.Position.File != "p.toml" || k.Position.Line < 2 {
+				t.Errorf("%s is at %s", k.ID, k.Position)
 			}
 		}
 		if s := strings.Join(got, " "); s != want {
@@ -38,7 +38,7 @@ func TestToolKeys(t *testing.T) {
 	req := request("p.toml")
 	req.HostDir = "/h"
 	src := load(t, req, tree{"/w/p.toml": policyText(fsA), "/h/a.toml": policyText("[gate]\nstrict = true\n")})
-	if len(src.ToolKeys) != 1 || src.ToolKeys[0] != (policy.Key{ID: "host.gate.strict", Place: policy.Place{File: "/h/a.toml", Line: 3, Col: 1}}) {
+	if len(src.ToolKeys) != 1 || src.ToolKeys[0] != (policy.Key{ID: "host.gate.strict", Position: policy.Position{File: "/h/a.toml", Line: 3, Col: 1}}) {
 		t.Errorf("%+v", src.ToolKeys)
 	}
 }

@@ -11,10 +11,10 @@ import (
 
 // sourced is a pattern of [tools] for which some file sets a source or a grant.
 type sourced struct {
-	pattern string // normal
-	written string
-	source  string
-	place   policy.Place
+	pattern  string // normal
+	written  string
+	source   string
+	position policy.Position
 }
 
 // checkSources rejects grants on tools that nothing here enforces: of any tool that a table with access is about, it's the effective
@@ -25,27 +25,27 @@ func (c *toolCheck) checkSources(files []*Policy) {
 		for _, name := range slices.Sorted(maps.Keys(p.Tools)) {
 			t := p.Tools[name]
 			if t.Source != "" {
-				sources = append(sources, c.spread(sourced{written: name, source: t.Source, place: t.Place}, t)...)
+				sources = append(sources, c.spread(sourced{written: name, source: t.Source, position: t.Position}, t)...)
 			}
 			if t.Access != nil {
-				grants = append(grants, c.spread(sourced{written: name, place: t.Access.Place}, t)...)
+				grants = append(grants, c.spread(sourced{written: name, position: t.Access.Position}, t)...)
 			}
 		}
 	}
 	slices.SortStableFunc(sources, func(a, b sourced) int { return compareTools(a.pattern, b.pattern) })
-	seen := map[policy.Place]bool{}
+	seen := map[policy.Position]bool{}
 	for _, g := range grants {
 		s := unenforced(g.pattern, sources)
-		if s == nil || seen[g.place] {
+		if s == nil || seen[g.position] {
 			continue
 		}
-		seen[g.place] = true
+		seen[g.position] = true
 		what := fmt.Sprintf("tool %s has source %q", quote(g.written), s.source)
 		if s.written != g.written {
 			what = fmt.Sprintf("%s is also about %s, which has source %q", quote(g.written), quote(s.written), s.source)
 		}
-		c.fail(g.place, "confine the server's process instead, or set source = \"local\" if toolguard starts the tool",
-			"%s (%s), so nothing here enforces its access", what, s.place)
+		c.fail(g.position, "confine the server's process instead, or set source = \"local\" if toolguard starts the tool",
+			"%s (%s), so nothing here enforces its access", what, s.position)
 	}
 }
 

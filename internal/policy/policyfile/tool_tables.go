@@ -22,7 +22,7 @@ type Tool struct {
 	PathParameters List[Text]   `key:"path_parameters" enforced:"no" doc:"Arguments of this tool that are paths, beyond those of [gate]."`
 	Constraints    *Constraints `key:"constraints" doc:"When and how often the tool may be called."`
 	Access         *Access      `key:"access" doc:"Grants for this tool, merged over the file's [access]."`
-	Place          policy.Place
+	Position       policy.Position
 }
 
 // Constraints is [tools.PATTERN.constraints].
@@ -45,7 +45,7 @@ type Stage struct {
 	MaxDepth  int               `key:"max_depth" enforced:"no" range:"1 100" doc:"How deep sub-agents may start sub-agents."`
 	Access    *Access           `key:"access" doc:"What this authority grants; it narrows what the others grant."`
 	Limits    Limits            `key:"limits" doc:"Limits of this authority; the smallest counts."`
-	Place     policy.Place
+	Position  policy.Position
 }
 
 // Authorities is [authorities].
@@ -121,11 +121,11 @@ type Hooks struct {
 
 // Hook is a program or an HTTP endpoint.
 type Hook struct {
-	Command []string   `key:"command" doc:"The program and its arguments." like:"[\"./check-call\"]"`
-	URL     string     `key:"url" doc:"The endpoint." like:"\"http://127.0.0.1:8080/hook\""`
-	Timeout Duration   `key:"timeout" doc:"The deadline." like:"\"5s\""`
-	Tools   List[Text] `key:"tools" doc:"The only tools that it's for."`
-	Place   policy.Place
+	Command  []string   `key:"command" doc:"The program and its arguments." like:"[\"./check-call\"]"`
+	URL      string     `key:"url" doc:"The endpoint." like:"\"http://127.0.0.1:8080/hook\""`
+	Timeout  Duration   `key:"timeout" doc:"The deadline." like:"\"5s\""`
+	Tools    List[Text] `key:"tools" doc:"The only tools that it's for."`
+	Position policy.Position
 }
 
 func (h *Hook) check(d *decoder, n *node) {

@@ -70,7 +70,7 @@ func (l *loader) toolchains() (rules []policy.FSRule) {
 	slices.Sort(dirs)
 	for _, dir := range slices.Compact(dirs) {
 		rules = append(rules, policy.FSRule{
-			Path: dir, Caps: policy.Read | policy.Execute, Secret: known[dir], Optional: true, NoLink: true, Place: policy.Place{File: "builtin:path"},
+			Path: dir, Caps: policy.Read | policy.Execute, Secret: known[dir], Optional: true, NoLink: true, Position: policy.Position{File: "builtin:path"},
 		})
 	}
 	return rules

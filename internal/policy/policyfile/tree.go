@@ -45,7 +45,7 @@ const (
 	inline                 // written as a value
 )
 
-// node is a value of the file with its place.
+// node is a value of the file with its position.
 type node struct {
 	kind   kind
 	origin origin
@@ -109,7 +109,7 @@ func syntax(off int, format string, args ...any) *syntaxError {
 }
 
 // parse reads a whole file into a tree. It checks what TOML demands of tables and keys itself, because the parser's AST
-// doesn't, and because an error is of use only with the place of both definitions.
+// doesn't, and because an error is of use only with the position of both definitions.
 func parse(src []byte) (root *node, err *syntaxError) {
 	if err := plausible(src); err != nil {
 		return nil, err

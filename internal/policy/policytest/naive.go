@@ -104,9 +104,9 @@ func NaiveWinner(rules []policy.FSRule, path string) int {
 func NaiveGivesWay(rules []policy.FSRule) (out []policy.FSRule) {
 	for _, r := range rules {
 		taken := slices.ContainsFunc(rules, func(d policy.FSRule) bool {
-			return d.Place.File != "preset:x" && d.Caps == 0 && r.Match == "" && NaiveDepth(d, NaiveAbs(r.Path)) >= 0
+			return d.Position.File != "preset:x" && d.Caps == 0 && r.Match == "" && NaiveDepth(d, NaiveAbs(r.Path)) >= 0
 		})
-		if r.Place.File != "preset:x" || !taken {
+		if r.Position.File != "preset:x" || !taken {
 			out = append(out, r)
 		}
 	}
@@ -130,7 +130,7 @@ func NaiveComplete(rules []policy.FSRule, stance policy.Stance) (out []policy.FS
 
 // NaiveAdds reports whether a rule only adds.
 func NaiveAdds(r policy.FSRule) bool {
-	return r.Place.File == "preset:x" && strings.HasPrefix(r.Path, "/")
+	return r.Position.File == "preset:x" && strings.HasPrefix(r.Path, "/")
 }
 
 // NaiveSum is what two rules give together.
@@ -244,7 +244,7 @@ func GenLayers(t *rapid.T) (layers []policy.SourceLayer, naive []NaiveLayer) {
 		for j := range rapid.IntRange(0, 8).Draw(t, "rules") {
 			r := GenRule(t, fmt.Sprintf("rule %d.%d", i, j))
 			if r.Match == "" && rapid.Bool().Draw(t, "built in") {
-				r.Place.File = "preset:x"
+				r.Position.File = "preset:x"
 			}
 			l.FS = append(l.FS, r)
 		}

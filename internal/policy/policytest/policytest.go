@@ -37,23 +37,23 @@ func Command(n string, a ...[]string) policy.CommandRule {
 // numbered gives every rule of a session layer a line of its own.
 func numbered(l policy.SourceLayer) policy.SourceLayer {
 	line := 0
-	next := func(p *policy.Place) {
+	next := func(p *policy.Position) {
 		line++
 		if p.File == "" {
-			*p = policy.Place{File: "p.toml", Line: line, Col: 1}
+			*p = policy.Position{File: "p.toml", Line: line, Col: 1}
 		}
 	}
 	for i := range l.FS {
-		next(&l.FS[i].Place)
+		next(&l.FS[i].Position)
 	}
 	for i := range l.Net {
-		next(&l.Net[i].Place)
+		next(&l.Net[i].Position)
 	}
 	for i := range l.Env {
-		next(&l.Env[i].Place)
+		next(&l.Env[i].Position)
 	}
 	for i := range l.Commands {
-		next(&l.Commands[i].Place)
+		next(&l.Commands[i].Position)
 	}
 	return l
 }

@@ -7,7 +7,7 @@ func coverAudit(c *policy.Compiled, by, why string) []policy.Coverage {
 	if !c.Audit.Exec {
 		return nil
 	}
-	row := policy.Coverage{ID: policy.AuditID, Place: c.Audit.Place, Status: policy.Enforced, By: by, Why: why}
+	row := policy.Coverage{ID: policy.AuditID, Position: c.Audit.Position, Status: policy.Enforced, By: by, Why: why}
 	if why != "" {
 		row.Status = policy.NotEnforceable
 	}

@@ -82,7 +82,7 @@ var bpfGaps = []string{
 // coverPrograms are the rows of what the programs decide: all of it, if they can be given it.
 func coverPrograms(c *policy.Compiled, impossible error) (rows []policy.Coverage) {
 	add := func(r *policy.Rule, soft bool, partly string) {
-		row := policy.Coverage{ID: r.ID, Rule: r, Place: r.Place, Status: policy.Enforced, By: "bpf", Soft: soft}
+		row := policy.Coverage{ID: r.ID, Rule: r, Position: r.Position, Status: policy.Enforced, By: "bpf", Soft: soft}
 		switch {
 		case impossible != nil:
 			row.Status, row.Why = policy.NotEnforceable, impossible.Error()

@@ -96,7 +96,7 @@ func (r *Report) refusal(rule *policy.Rule) string {
 		return ""
 	}
 	first := r.Refusals[max(0, slices.IndexFunc(r.Refusals, func(row policy.Coverage) bool { return rule != nil && row.Rule == rule }))]
-	text := fmt.Sprintf("%s can't enforce %s (%s): %s", r.Backend, first.ID, first.Place, first.Why)
+	text := fmt.Sprintf("%s can't enforce %s (%s): %s", r.Backend, first.ID, first.Position, first.Why)
 	if n := len(r.Refusals) - 1; n > 0 {
 		text += fmt.Sprintf("; nor %d more (exec --dry-run lists them)", n)
 	}
@@ -118,7 +118,7 @@ func (r *Report) Warnings() (out []explain.Warning) {
 		if n > 1 {
 			name = fmt.Sprintf("%s to %s", name, r.Rows[i-1].ID)
 		}
-		w := explain.Warning{Place: row.Place, Code: "not-enforced", Msg: fmt.Sprintf("%s: %s doesn't enforce it here: %s", name, r.Backend, row.Why)}
+		w := explain.Warning{Position: row.Position, Code: "not-enforced", Msg: fmt.Sprintf("%s: %s doesn't enforce it here: %s", name, r.Backend, row.Why)}
 		switch {
 		case row.Stricter:
 			w.Code, w.Msg = "stricter", fmt.Sprintf("%s: %s grants less here: %s", name, r.Backend, row.Why)

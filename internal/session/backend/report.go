@@ -68,7 +68,7 @@ func ReportWith(b *Backend, c *policy.Compiled, name, daemon string, allowDegrad
 func coverTools(c *policy.Compiled) (rows []policy.Coverage) {
 	for _, k := range c.ToolKeys {
 		rows = append(rows, policy.Coverage{
-			ID: k.ID, Place: k.Place, Status: policy.NotEnforceable, By: "this version", Why: "toolguard has no tool layer yet: the key is read and checked alone",
+			ID: k.ID, Position: k.Position, Status: policy.NotEnforceable, By: "this version", Why: "toolguard has no tool layer yet: the key is read and checked alone",
 		})
 	}
 	return rows
@@ -79,7 +79,7 @@ func coverEnv(c *policy.Compiled) []policy.Coverage {
 	var rows []policy.Coverage
 	for _, r := range c.Rules {
 		if r.Env != nil {
-			rows = append(rows, policy.Coverage{ID: r.ID, Rule: r, Place: r.Place, Status: policy.Enforced, By: "env"})
+			rows = append(rows, policy.Coverage{ID: r.ID, Rule: r, Position: r.Position, Status: policy.Enforced, By: "env"})
 		}
 	}
 	return rows
@@ -88,14 +88,14 @@ func coverEnv(c *policy.Compiled) []policy.Coverage {
 // coverLimits are the rows of the limits that need no cgroup.
 func coverLimits(c *policy.Compiled) []policy.Coverage {
 	var rows []policy.Coverage
-	add := func(name, by, note string, set bool, place policy.Place) {
+	add := func(name, by, note string, set bool, position policy.Position) {
 		if set {
-			rows = append(rows, policy.Coverage{ID: "limits." + name, Place: place, Status: policy.Enforced, By: by, Why: note})
+			rows = append(rows, policy.Coverage{ID: "limits." + name, Position: position, Status: policy.Enforced, By: by, Why: note})
 		}
 	}
 	l := c.Limits
-	add("wall_time", "supervisor", "late where toolguard must wait for a processor", l.WallTime.D > 0, l.WallTime.Place)
-	add("open_files", "rlimit", "", l.OpenFiles.N > 0, l.OpenFiles.Place)
-	add("file_size", "rlimit", "", l.FileSize.N > 0, l.FileSize.Place)
+	add("wall_time", "supervisor", "late where toolguard must wait for a processor", l.WallTime.D > 0, l.WallTime.Position)
+	add("open_files", "rlimit", "", l.OpenFiles.N > 0, l.OpenFiles.Position)
+	add("file_size", "rlimit", "", l.FileSize.N > 0, l.FileSize.Position)
 	return rows
 }

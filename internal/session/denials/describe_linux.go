@@ -82,7 +82,7 @@ func (r describer) decided(e *event.Event, v policy.Verdict) {
 	}
 	if v.Rule >= 0 {
 		rule := r.policy.Rules[v.Rule]
-		e.Rule, e.Place = rule.ID, rule.Place.String()
+		e.Rule, e.Place = rule.ID, rule.Position.String()
 	}
 }
 

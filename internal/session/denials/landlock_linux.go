@@ -164,8 +164,8 @@ func (r describer) describeCall(e *event.Event, k kernelaudit.Denial) {
 		return
 	}
 	e.Resource, e.Reason, e.Errno, e.Rule = cause.Resource, string(cause.Reason), cause.Errno, cause.ID
-	if cause.Place != (policy.Place{}) {
-		e.Place = cause.Place.String()
+	if cause.Position != (policy.Position{}) {
+		e.Place = cause.Position.String()
 	}
 	e.Extra["why"], e.Suggest = cause.Text, cause.Suggest
 }

@@ -161,7 +161,7 @@ func (r describer) describeTaken(e *event.Event, v policy.Verdict) {
 	e.Extra["why"] = "a process outside the session waits at this port"
 	grant := "the policy"
 	if v.Rule >= 0 {
-		grant = fmt.Sprintf("%s (%s)", r.policy.Rules[v.Rule].ID, r.policy.Rules[v.Rule].Place)
+		grant = fmt.Sprintf("%s (%s)", r.policy.Rules[v.Rule].ID, r.policy.Rules[v.Rule].Position)
 	}
 	e.Extra["advice"] = grant + " grants the session's own servers a free port: use another one (port 0: the kernel chooses), or end that process"
 }
@@ -224,7 +224,7 @@ func (r describer) egress(k *message.Denial, chain []event.Process) event.Event 
 		e.Authority = a.Authority.String()
 	}
 	if a.Rule != nil {
-		e.Rule, e.Place = a.Rule.ID, a.Rule.Place.String()
+		e.Rule, e.Place = a.Rule.ID, a.Rule.Position.String()
 	}
 	e.Extra = map[string]string{}
 	for name, value := range map[string]string{"method": k.Method, "why": a.Note, "to": text(k.To), "from": text(k.Client)} {

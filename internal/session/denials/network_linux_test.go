@@ -83,7 +83,7 @@ func TestNamedAlike(t *testing.T) {
 // Where a process outside the session waits already, the rule that grants free ports is no rule that denies: it's named as what to do next.
 func TestTakenPort(t *testing.T) {
 	l := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{
-		Host: "localhost", Listen: true, Allow: true, Place: policy.Place{File: "p.toml", Line: 7},
+		Host: "localhost", Listen: true, Allow: true, Position: policy.Position{File: "p.toml", Line: 7},
 	}}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
 	childtest.Must(t, err)
