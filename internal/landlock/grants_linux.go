@@ -12,7 +12,7 @@ import (
 // restricts reports whether a layer denies what none of its rules for a resource grants. toolguard's own layer denies by
 // rules alone, and is reported apart.
 func restricts(l *policy.Layer, res policy.Resource) bool {
-	return l.Authority != policy.Builtin && l.Stance[res] == policy.Deny
+	return l.Authority != policy.Builtin && l.Defaults[res] == policy.Deny
 }
 
 const proc, ownProc = "/proc", "/proc/self"

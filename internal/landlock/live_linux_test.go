@@ -297,7 +297,7 @@ func TestAbstractSocket(t *testing.T) {
 	}{
 		{policy.SourceLayer{}, 0},
 		{policy.SourceLayer{FS: []policy.FSRule{rule("ro", r)}}, unix.EPERM},
-		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}}, unix.EPERM},
+		{policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Deny}}, unix.EPERM},
 	} {
 		if got := inChild(t, os.Getuid(), whole(compileAt(t, workspace(t), c.layer), version), deed); got[deed] != c.want {
 			t.Errorf("%+v: %v, want %v", c.layer.Defaults, got[deed], c.want)
@@ -397,7 +397,7 @@ func TestCommands(t *testing.T) {
 // TestEveryABI applies plans made for each older kernel that this one can stand in for.
 func TestEveryABI(t *testing.T) {
 	version := abi(t)
-	noNet := policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}}
+	noNet := policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Deny}}
 	commands := policy.SourceLayer{Commands: []policy.CommandRule{{Name: "true"}}}
 	for abi := 1; abi <= version; abi++ {
 		ws := workspace(t)

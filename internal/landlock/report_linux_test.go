@@ -23,7 +23,7 @@ func TestCover(t *testing.T) {
 	net := func(rs ...policy.NetRule) policy.SourceLayer { return policy.SourceLayer{Net: rs, TLSIntercept: true} }
 	cmds := func(rs ...policy.CommandRule) policy.SourceLayer { return policy.SourceLayer{Commands: rs} }
 	netAllowed := func(rs ...policy.NetRule) policy.SourceLayer {
-		return policy.SourceLayer{Net: rs, Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Allow}}
+		return policy.SourceLayer{Net: rs, Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Allow}}
 	}
 	// everywhere grants port 443 of all addresses, where six changes nothing of it for those of IPv6.
 	everywhere := func(six policy.NetRule) []policy.NetRule {
@@ -76,7 +76,7 @@ func TestCover(t *testing.T) {
 		{"pattern that grants more and less", fs(rule(".", r), policy.FSRule{Match: "**/x", Caps: w}), "fs.2", no, "fs.1 grants read"},
 		{"own processes", fs(rule("/proc/self", r)), "fs.1", less, "can't be told"},
 		{"default allow", policy.SourceLayer{
-			Defaults: [policy.NumResources]policy.Stance{policy.FS: policy.Allow},
+			Defaults: [policy.NumResources]policy.DefaultAction{policy.FS: policy.Allow},
 			FS:       []policy.FSRule{rule("rw", r)},
 		}, "fs.1", no, "can only grant"},
 		{"protect, nothing to write", guarded(policy.ProtectOn, fs(rule(".", r))), "protect.1", yes, ""},
@@ -123,7 +123,7 @@ func TestCover(t *testing.T) {
 		{"scheme without a port", net(policy.NetRule{Host: "example.com", Scheme: "ssh", Allow: true}), "net.1", partly, "any host on port 22"},
 		{"net allowed, more", netAllowed(policy.NetRule{Host: "example.com", Port: 443, Allow: true}), "net.1", yes, "everything else is allowed too"},
 		{"net allowed, less", netAllowed(policy.NetRule{Host: "example.com", Port: 443}), "net.1", no, "what the default allows"},
-		{"no net", policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}}, "net", yes, "no internet socket at all"},
+		{"no net", policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Deny}}, "net", yes, "no internet socket at all"},
 		{"syscalls", policy.SourceLayer{Syscalls: policy.Syscalls{Profile: "strict"}}, "syscalls", yes, ""},
 		{"a syscall more", policy.SourceLayer{Syscalls: policy.Syscalls{Allow: []string{"acct"}}}, "syscalls", yes, ""},
 		{"a syscall more and one less", policy.SourceLayer{Syscalls: policy.Syscalls{Allow: []string{"acct"}, Deny: []string{"mount"}}}, "syscalls", yes, ""},

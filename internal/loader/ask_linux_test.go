@@ -172,7 +172,7 @@ func randomPolicy(t *testing.T, r *rand.Rand, files []open) *policy.Compiled {
 			continue
 		}
 		l := policy.SourceLayer{Authority: authority}
-		l.Defaults[policy.FS] = policy.Stance(r.IntN(3))
+		l.Defaults[policy.FS] = policy.DefaultAction(r.IntN(3))
 		if r.IntN(2) == 0 {
 			l.FS = append(l.FS, policy.FSRule{Path: "/", Caps: policy.AllCaps})
 		}
@@ -263,7 +263,7 @@ func rulesOf(c *policy.Compiled) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%+v", c.Aliases)
 	for _, l := range c.Layers {
-		fmt.Fprintf(&b, "\n%s, stance %d:", l.Authority, l.Stance[policy.FS])
+		fmt.Fprintf(&b, "\n%s, default action %d:", l.Authority, l.Defaults[policy.FS])
 		for _, rule := range slices.Concat(l.FS.Rules(), l.Protect.Rules(), l.Secrets.Rules()) {
 			fmt.Fprintf(&b, "\n\t%s %q %s unprotect=%v secret=%v", rule.ID, rule.FS.Written, rule.FS.Caps, rule.FS.Unprotect, rule.FS.Secret)
 		}

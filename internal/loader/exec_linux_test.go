@@ -218,7 +218,7 @@ func mayExecute(t *testing.T, c *policy.Compiled, file string, argv []string) bo
 	for _, l := range c.Layers {
 		rules := l.Commands.Of(program)
 		i := slices.IndexFunc(rules, func(r *policy.Rule) bool { return r.Command.AcceptsName(argv[0]) && r.Command.AcceptsName(file) })
-		may = may && (i >= 0 && rules[i].Command.Accepts(argv[1:]) || len(rules) == 0 && l.Stance[policy.Commands] != policy.Deny)
+		may = may && (i >= 0 && rules[i].Command.Accepts(argv[1:]) || len(rules) == 0 && l.Defaults[policy.Commands] != policy.Deny)
 	}
 	if filepath.Base(argv[0]) == filepath.Base(file) && c.CheckCommand(program, argv).Allow != may {
 		t.Errorf("%s %.300q: the evaluator decides %v, this test %v", program, argv, !may, may)

@@ -49,7 +49,7 @@ func FlagsOf(c *policy.Compiled) Flags {
 		if !l.Namespaces {
 			flags &^= flagNamespaces
 		}
-		if l.Stance[policy.Net] == policy.Deny {
+		if l.Defaults[policy.Net] == policy.Deny {
 			flags &^= flagNetFree
 			flags &= granted(l.Net.Rules()) | ^(flagStream | flagDatagram)
 		}

@@ -151,23 +151,23 @@ func (c *compiler) add(r *Rule) *Rule {
 
 func (c *compiler) layer(src *SourceLayer) {
 	l := &Layer{
-		Authority: src.Authority, Position: src.Position, Stance: src.Defaults, Mode: src.Protect, SecretsMode: src.Secrets, Namespaces: src.Namespaces,
+		Authority: src.Authority, Position: src.Position, Defaults: src.Defaults, Mode: src.Protect, SecretsMode: src.Secrets, Namespaces: src.Namespaces,
 		Syscalls: src.Syscalls, Capabilities: src.Capabilities, TLSIntercept: src.TLSIntercept, Degraded: src.Degraded,
 	}
 	for r, n := range [NumResources]int{len(src.FS), len(src.Net), len(src.Env), len(src.Commands)} {
-		if l.Stance[r] == Undeclared && n > 0 {
-			l.Stance[r] = Deny
+		if l.Defaults[r] == Undeclared && n > 0 {
+			l.Defaults[r] = Deny
 		}
 	}
 	ids := ruleIDs{authority: src.Authority, used: map[string]int{}}
 	c.layerFS(l, src, &ids)
-	if l.Stance[Net] != Undeclared {
+	if l.Defaults[Net] != Undeclared {
 		l.Net = c.layerNet(src, &ids)
 	}
-	if l.Stance[Env] != Undeclared {
+	if l.Defaults[Env] != Undeclared {
 		l.Env = c.layerEnv(src, &ids)
 	}
-	if l.Stance[Commands] != Undeclared {
+	if l.Defaults[Commands] != Undeclared {
 		l.Commands = c.layerCommands(src, &ids)
 	}
 	c.out.Layers = append(c.out.Layers, l)

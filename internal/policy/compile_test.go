@@ -720,7 +720,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 		},
 		{
 			"under a default of allow",
-			policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.FS: policy.Allow}, FS: append(home, policytest.Path("/opt", r))},
+			policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.FS: policy.Allow}, FS: append(home, policytest.Path("/opt", r))},
 			"fs.1",
 			map[string]policy.Caps{"/home/u/.pyenv/x": policy.AllCaps, "/opt/x": r},
 		},

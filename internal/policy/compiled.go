@@ -43,13 +43,13 @@ func (c *Compiled) Unenforced() (keys []Key) {
 // Layer is what one authority says, compiled.
 type Layer struct {
 	Authority Authority
-	Position  Position             `json:"Place"` // of its [access] table
-	Stance    [NumResources]Stance // for what no rule matches: Deny, Allow, or Undeclared (which allows)
-	FS        *FSTable             // nil when fs is undeclared
-	Net       *NetTable            // nil when net is undeclared
-	Env       *EnvTable            // nil when env is undeclared
-	Commands  *CommandTable        // nil when commands are undeclared
-	Protect   *FSTable             // the rules of `protect`; nil when it's off
+	Position  Position                    `json:"Place"`  // of its [access] table
+	Defaults  [NumResources]DefaultAction `json:"Stance"` // for what no rule matches: Deny, Allow, or Undeclared (which allows)
+	FS        *FSTable                    // nil when fs is undeclared
+	Net       *NetTable                   // nil when net is undeclared
+	Env       *EnvTable                   // nil when env is undeclared
+	Commands  *CommandTable               // nil when commands are undeclared
+	Protect   *FSTable                    // the rules of `protect`; nil when it's off
 	Mode      ProtectMode
 	Secrets   *FSTable // the rules of `secrets`; nil when it's off
 

@@ -76,7 +76,7 @@ func (d *digester) list(l []string) *digester {
 // layer leaves out what toolguard itself grants in the TMPDIR, which each session has of its own.
 func (d *digester) layer(l *Layer, tmpDir string) {
 	d.str("layer").str(l.Authority.String())
-	for _, s := range l.Stance {
+	for _, s := range l.Defaults {
 		d.num(uint64(s))
 	}
 	d.num(uint64(l.Mode)).num(uint64(l.SecretsMode)).flag(l.Namespaces).flag(l.TLSIntercept).list(sortedCopy(l.Capabilities))

@@ -85,7 +85,7 @@ func (c *Compiled) checkEnv(name string, exact bool) Verdict {
 		r := l.Env.Find(name)
 		return r, r != nil && r.Env.Read || r == nil && envname.IsShellState(name)
 	}, NoRule)
-	if own := slices.IndexFunc(c.Layers, func(l *Layer) bool { return l.Authority == Session && l.Stance[Env] != Undeclared }); v.Allow && exact && own >= 0 {
+	if own := slices.IndexFunc(c.Layers, func(l *Layer) bool { return l.Authority == Session && l.Defaults[Env] != Undeclared }); v.Allow && exact && own >= 0 {
 		if c.Layers[own].Env.exact[name] == nil {
 			return Verdict{Reason: NoRule, Layer: int16(own), Rule: NoMatch}
 		}

@@ -11,7 +11,7 @@ import (
 // What makes programs execute other code, and what looks like a credential, is handed on by a rule with exactly its name alone.
 func TestEnvNeedsExactRule(t *testing.T) {
 	prefix := policytest.Compile(t, policy.SourceLayer{Env: []policy.EnvRule{{Name: "LD_*", Read: true}, {Name: "PYTHON*", Read: true}, {Name: "AWS_*", Read: true}, {Name: "MY_TOKEN", Read: true}, {Name: "GIT_SSH", Read: true}}})
-	all := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Env: policy.Allow}, Env: []policy.EnvRule{{Name: "BASH_ENV", Read: true}}})
+	all := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Env: policy.Allow}, Env: []policy.EnvRule{{Name: "BASH_ENV", Read: true}}})
 	host := policytest.Compile(t, policy.SourceLayer{Authority: policy.Host, Env: []policy.EnvRule{{Name: "AWS_*", Read: true}}}, policy.SourceLayer{Authority: policy.Session, Env: []policy.EnvRule{{Name: "AWS_SESSION_TOKEN", Read: true}}})
 	none := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{{Path: ".", Caps: policy.Read}}})
 	for _, x := range []struct {

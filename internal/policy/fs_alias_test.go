@@ -135,7 +135,7 @@ func TestAliasesAgreeWithNaive(t *testing.T) {
 				continue
 			}
 			layers[i].FS = append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, layers[i].FS...)
-			naive[i].Rules = policytest.NaiveComplete(policytest.NaiveGivesWay(layers[i].FS), naive[i].Stance)
+			naive[i].Rules = policytest.NaiveComplete(policytest.NaiveGivesWay(layers[i].FS), naive[i].DefaultAction)
 		}
 		sys.Table = fspathtest.Mount(genMounts(t)...)
 		c, err := policy.Compile(policytest.Source(layers...), sys)

@@ -16,8 +16,8 @@ func (r *Rule) Grants() bool {
 // completeGrants adds to every rule of a layer that only grants the capabilities that its path has without it, and leaves out a rule that
 // adds nothing to them. This removes no capability: without the rule, the one rule that it's compared with would decide all that it
 // decides, beneath its path too.
-func completeGrants(rules []*Rule, stance Stance) []*Rule {
-	a, ok := newAdding(rules, stance)
+func completeGrants(rules []*Rule, defaultAction DefaultAction) []*Rule {
+	a, ok := newAdding(rules, defaultAction)
 	if !ok {
 		return rules
 	}
@@ -41,16 +41,16 @@ func completeGrants(rules []*Rule, stance Stance) []*Rule {
 
 // adding is what completeGrants knows of a layer.
 type adding struct {
-	stance   Stance
-	depths   []int // of the rules; -1 for patterns
-	deepest  int
-	patterns *FSTable
-	last     map[string]*Rule // of the rules seen so far: the one that decides at its path
+	defaultAction DefaultAction
+	depths        []int // of the rules; -1 for patterns
+	deepest       int
+	patterns      *FSTable
+	last          map[string]*Rule // of the rules seen so far: the one that decides at its path
 }
 
 // newAdding returns false if no rule only grants, or if there are too many patterns, which is a separate error.
-func newAdding(rules []*Rule, stance Stance) (a adding, ok bool) {
-	a = adding{stance: stance, depths: make([]int, len(rules)), last: make(map[string]*Rule, len(rules))}
+func newAdding(rules []*Rule, defaultAction DefaultAction) (a adding, ok bool) {
+	a = adding{defaultAction: defaultAction, depths: make([]int, len(rules)), last: make(map[string]*Rule, len(rules))}
 	var patterns []*Rule
 	for i, r := range rules {
 		if r.FS.Last != "" {
@@ -89,7 +89,7 @@ func (a *adding) without(path string) (Caps, [NumRestrictions]bool) {
 	switch {
 	case r != nil:
 		return r.FS.Caps, r.FS.Exempts()
-	case a.stance == Allow:
+	case a.defaultAction == Allow:
 		return AllCaps, [NumRestrictions]bool{}
 	}
 	return 0, [NumRestrictions]bool{}

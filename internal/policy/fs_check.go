@@ -29,7 +29,7 @@ func (c *Compiled) CheckFS(path string, want Caps) Verdict {
 func (l *Layer) CheckFS(path string, want Caps) (v Verdict, ok bool) {
 	v = Verdict{Allow: true, Reason: AllowedNoPolicy, Rule: NoMatch}
 	var lifted [NumRestrictions]bool
-	if l.Stance[FS] != Undeclared {
+	if l.Defaults[FS] != Undeclared {
 		v.Rule, _ = l.FS.find(path)
 		r := l.FS.Rule(v.Rule)
 		switch {
@@ -37,7 +37,7 @@ func (l *Layer) CheckFS(path string, want Caps) (v Verdict, ok bool) {
 			return Verdict{Reason: l.DenialReason(), Rule: v.Rule}, false
 		case r != nil:
 			v.Reason, lifted = Allowed, r.FS.Exempts()
-		case l.Stance[FS] == Allow:
+		case l.Defaults[FS] == Allow:
 			v.Reason = AllowedByDefault
 		default:
 			return Verdict{Reason: NoRule, Rule: NoMatch}, false
@@ -77,12 +77,12 @@ func (l *Layer) caps(path string) Caps {
 		return 0
 	}
 	caps, lifted := AllCaps, [NumRestrictions]bool{}
-	if l.Stance[FS] != Undeclared {
+	if l.Defaults[FS] != Undeclared {
 		r := l.FS.Deciding(path)
 		switch {
 		case r != nil:
 			caps, lifted = r.FS.Caps, r.FS.Exempts()
-		case l.Stance[FS] != Allow:
+		case l.Defaults[FS] != Allow:
 			caps = 0
 		}
 	}

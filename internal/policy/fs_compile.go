@@ -23,7 +23,7 @@ const UserFolders = "builtin:home"
 // symlinks is protected at every step: to replace a link would replace the policy.
 func (c *compiler) builtin() {
 	l := &Layer{Authority: Builtin, Mode: ProtectOn}
-	l.Stance[FS] = Allow
+	l.Defaults[FS] = Allow
 	var rules []*Rule
 	seen := map[string]bool{}
 	from := Position{File: "builtin:toolguard"}
@@ -79,9 +79,9 @@ func (c *compiler) follow(name string, protect func(string)) (end string, err er
 }
 
 func (c *compiler) layerFS(l *Layer, src *SourceLayer, ids *ruleIDs) {
-	if l.Stance[FS] != Undeclared {
+	if l.Defaults[FS] != Undeclared {
 		var runtime []*Rule
-		common, needs := len(c.ways), l.Stance[FS] != Allow && len(src.Runtime) > 0
+		common, needs := len(c.ways), l.Defaults[FS] != Allow && len(src.Runtime) > 0
 		if needs {
 			runtime = c.fsRules(src.Authority, c.runtime(src), "runtime", ids)
 		}
@@ -90,7 +90,7 @@ func (c *compiler) layerFS(l *Layer, src *SourceLayer, ids *ruleIDs) {
 			runtime = append(runtime, c.fsRules(src.Authority, c.ways.rules(), "link", ids)...)
 		}
 		c.ways = c.ways[:common]
-		l.FS = c.table(src, completeGrants(c.removeOverridden(slices.Concat(runtime, rules)), l.Stance[FS]))
+		l.FS = c.table(src, completeGrants(c.removeOverridden(slices.Concat(runtime, rules)), l.Defaults[FS]))
 	}
 	if l.Mode != ProtectOff && len(src.Protected) > 0 {
 		l.Protect = c.table(src, c.fsRules(src.Authority, src.Protected, "protect", ids))

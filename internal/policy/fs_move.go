@@ -143,7 +143,7 @@ func (l *Layer) cover(path string) Caps {
 	caps := AllCaps
 	if r := l.FS.Deciding(path); r != nil {
 		caps = l.gives(r)
-	} else if l.Stance[FS] == Deny {
+	} else if l.Defaults[FS] == Deny {
 		caps = 0
 	}
 	for k, t := range l.Restrictions() {

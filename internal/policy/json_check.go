@@ -60,7 +60,7 @@ func (w *wire) check() error {
 			}
 		}
 		for r, has := range [NumResources]bool{l.FS != nil, l.Net != nil, l.Env != nil, l.Commands != nil} {
-			if l.Stance[r] > Allow || has != (l.Stance[r] != Undeclared) {
+			if l.Defaults[r] > Allow || has != (l.Defaults[r] != Undeclared) {
 				return errTables
 			}
 		}

@@ -115,8 +115,8 @@ func TestMadeUp(t *testing.T) {
 		"a table of less than none": {func(w *policy.Wire) { w.Layers[0].FS.N = -1 }, "tables don't fit"},
 		"a rule in two tables":      {func(w *policy.Wire) { w.Layers[2].FS.First-- }, "tables don't fit"},
 		"a table of another kind":   {func(w *policy.Wire) { w.Layers[1].Net, w.Layers[1].FS = w.Layers[1].FS, w.Layers[1].Net }, "tables don't fit"},
-		"a declared one without":    {func(w *policy.Wire) { w.Layers[0].Stance[policy.Env] = policy.Deny }, "tables don't fit"},
-		"no such stance":            {func(w *policy.Wire) { w.Layers[0].Stance[policy.FS] = 7 }, "tables don't fit"},
+		"a declared one without":    {func(w *policy.Wire) { w.Layers[0].Defaults[policy.Env] = policy.Deny }, "tables don't fit"},
+		"no such default action":    {func(w *policy.Wire) { w.Layers[0].Defaults[policy.FS] = 7 }, "tables don't fit"},
 		"no such authority":         {func(w *policy.Wire) { w.Layers[0].Authority = policy.NumAuthorities }, "tables don't fit"},
 		"nobody's rule":             {func(w *policy.Wire) { w.Rules[0].Authority = policy.NumAuthorities }, "tables don't fit"},
 		"a rule of two kinds":       {func(w *policy.Wire) { w.Rules[0].Env = &policy.EnvRule{Name: "A"} }, "tables don't fit"},
@@ -233,7 +233,7 @@ func madeUp(t *rapid.T, c *policy.Compiled) *policy.Compiled {
 		i := rapid.IntRange(-1, len(from.Layers)-1).Draw(t, "layer")
 		if i < 0 {
 			empty := policy.WireLayer{Layer: policy.Layer{Authority: policy.Session}, FS: &policy.Run{}}
-			empty.Stance[policy.FS] = policy.Allow
+			empty.Defaults[policy.FS] = policy.Allow
 			w.Layers = append(w.Layers, empty)
 			continue
 		}

@@ -19,7 +19,7 @@ func (c *Compiled) CheckNet(t *netname.Target) Verdict {
 // DeniesNet reports whether some authority denies the whole network.
 func (c *Compiled) DeniesNet() bool {
 	return slices.ContainsFunc(c.Layers, func(l *Layer) bool {
-		return l.Stance[Net] == Deny && !slices.ContainsFunc(l.Net.Rules(), func(r *Rule) bool { return r.Net.Allow })
+		return l.Defaults[Net] == Deny && !slices.ContainsFunc(l.Net.Rules(), func(r *Rule) bool { return r.Net.Allow })
 	})
 }
 
@@ -55,7 +55,7 @@ func (c *Compiled) checkAddress(t *netname.Target, addr netip.Addr, isSpecial bo
 func (c *Compiled) publicAddress(at *netname.Target) Verdict {
 	out := Verdict{Allow: true, Reason: AllowedByDefault, Layer: -1, Rule: NoMatch}
 	for i, l := range c.Layers {
-		if l.Stance[Net] == Undeclared {
+		if l.Defaults[Net] == Undeclared {
 			continue
 		}
 		if r := l.Net.Find(at); r != nil && !r.Net.Allow {

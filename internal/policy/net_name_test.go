@@ -65,7 +65,7 @@ func TestWays(t *testing.T) {
 // What wildcards leave open of a name counts for each authority by itself.
 func TestOpen(t *testing.T) {
 	wild := policy.SourceLayer{Authority: policy.Host, Net: []policy.NetRule{policytest.Host("*.a.com", true)}}
-	all := policy.SourceLayer{Authority: policy.Session, Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Allow}}
+	all := policy.SourceLayer{Authority: policy.Session, Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Allow}}
 	for _, x := range []struct {
 		name   string
 		layers []policy.SourceLayer

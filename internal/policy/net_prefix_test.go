@@ -17,7 +17,7 @@ func genNetPolicy(t *rapid.T) *policy.Compiled {
 	var layers []policy.SourceLayer
 	for _, a := range []policy.Authority{policy.Host, policy.Global, policy.Session}[:rapid.IntRange(1, 3).Draw(t, "layers")] {
 		l := policy.SourceLayer{Authority: a, Net: rapid.SliceOfN(rapid.Custom(policytest.GenNet), 0, 5).Draw(t, "rules")}
-		l.Defaults[policy.Net] = rapid.SampledFrom([]policy.Stance{policy.Undeclared, policy.Deny, policy.Allow, policy.Allow}).Draw(t, "default")
+		l.Defaults[policy.Net] = rapid.SampledFrom([]policy.DefaultAction{policy.Undeclared, policy.Deny, policy.Allow, policy.Allow}).Draw(t, "default")
 		layers = append(layers, l)
 	}
 	c, err := policy.Compile(policytest.Source(layers...), policytest.Machine())
@@ -110,7 +110,7 @@ func TestDirectly(t *testing.T) {
 		}
 	}
 	// Port 0 stands for those that no rule speaks of.
-	c := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Allow}, Net: []policy.NetRule{policytest.Host("a.com", false)}})
+	c := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Allow}, Net: []policy.NetRule{policytest.Host("a.com", false)}})
 	if v := c.Directly("tcp")(0, longest(c, netip.MustParseAddr("10.1.2.3"))); !v.Allow {
 		t.Errorf("a name that is denied denies ports that its rule doesn't speak of: %+v", v)
 	}

@@ -42,10 +42,10 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 				all = append(all, genNetRule(t, what, others, intercept))
 			}
 		}
-		stance := [policy.NumResources]policy.Stance{policy.Net: rapid.SampledFrom([]policy.Stance{policy.Deny, policy.Allow}).Draw(t, "default")}
-		alone, err := policy.Compile(policytest.Source(policy.SourceLayer{Defaults: stance, Net: own, TLSIntercept: intercept}), policytest.Machine())
+		defaultAction := [policy.NumResources]policy.DefaultAction{policy.Net: rapid.SampledFrom([]policy.DefaultAction{policy.Deny, policy.Allow}).Draw(t, "default")}
+		alone, err := policy.Compile(policytest.Source(policy.SourceLayer{Defaults: defaultAction, Net: own, TLSIntercept: intercept}), policytest.Machine())
 		childtest.Must(t, err)
-		c, err := policy.Compile(policytest.Source(policy.SourceLayer{Defaults: stance, Net: all, TLSIntercept: intercept}), policytest.Machine())
+		c, err := policy.Compile(policytest.Source(policy.SourceLayer{Defaults: defaultAction, Net: all, TLSIntercept: intercept}), policytest.Machine())
 		childtest.Must(t, err)
 		for _, scheme := range []string{"http", "https", "ws", "wss", "ssh", "git"} {
 			for _, port := range []uint16{80, 443, 22, 9418} {

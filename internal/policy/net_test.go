@@ -152,9 +152,9 @@ func TestCheckAddress(t *testing.T) {
 // Where an authority grants nothing no socket is needed.
 func TestDeniesNet(t *testing.T) {
 	for _, x := range []struct {
-		stance policy.Stance
-		rules  []policy.NetRule
-		want   bool
+		defaultAction policy.DefaultAction
+		rules         []policy.NetRule
+		want          bool
 	}{
 		{policy.Undeclared, nil, false},
 		{policy.Deny, nil, true},
@@ -163,7 +163,7 @@ func TestDeniesNet(t *testing.T) {
 		{policy.Allow, []policy.NetRule{policytest.Host("a.com", false)}, false},
 	} {
 		l := policy.SourceLayer{Net: x.rules}
-		l.Defaults[policy.Net] = x.stance
+		l.Defaults[policy.Net] = x.defaultAction
 		if got := policytest.Compile(t, l).DeniesNet(); got != x.want {
 			t.Errorf("%+v: %v", x, got)
 		}

@@ -133,8 +133,8 @@ func TestWorkedExamplesOfNetAndEnv(t *testing.T) {
 }
 
 func TestDeclaration(t *testing.T) {
-	deny := [policy.NumResources]policy.Stance{policy.Deny, policy.Deny, policy.Deny, policy.Deny}
-	allow := [policy.NumResources]policy.Stance{policy.Allow, policy.Allow, policy.Allow, policy.Allow}
+	deny := [policy.NumResources]policy.DefaultAction{policy.Deny, policy.Deny, policy.Deny, policy.Deny}
+	allow := [policy.NumResources]policy.DefaultAction{policy.Allow, policy.Allow, policy.Allow, policy.Allow}
 	for i, x := range []struct {
 		layer  policy.SourceLayer
 		reason policy.Reason

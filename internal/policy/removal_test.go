@@ -54,7 +54,7 @@ func TestBuiltinRulesGiveWay(t *testing.T) {
 				"stays-open:1 fs.1: beneath it stays open what other rules grant: fs.2 (/home/u/.config/git, p.toml:2:1), fs.3 (~/**/mine, p.toml:3:1)",
 		},
 	} {
-		c, err := policy.Compile(policytest.Source(policy.SourceLayer{Runtime: runtime, FS: append(preset[:2:2], x.own...), Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny, policy.Env: policy.Deny, policy.Commands: policy.Allow}}), sys)
+		c, err := policy.Compile(policytest.Source(policy.SourceLayer{Runtime: runtime, FS: append(preset[:2:2], x.own...), Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Deny, policy.Env: policy.Deny, policy.Commands: policy.Allow}}), sys)
 		childtest.Must(t, err)
 		for path, want := range x.gives {
 			if got := c.Caps(path); got != want {

@@ -6,7 +6,7 @@ package policy
 func (c *Compiled) restrict(res Resource, find func(*Layer) (*Rule, bool), unmatched Reason) Verdict {
 	v := Verdict{Allow: true, Reason: AllowedNoPolicy, Layer: -1, Rule: NoMatch}
 	for i, l := range c.Layers {
-		if l.Stance[res] == Undeclared {
+		if l.Defaults[res] == Undeclared {
 			continue
 		}
 		r, ok := find(l)
@@ -17,7 +17,7 @@ func (c *Compiled) restrict(res Resource, find func(*Layer) (*Rule, bool), unmat
 			v.Rule, v.Reason = r.Index, Allowed
 		case r != nil:
 			return Verdict{Reason: RuleDenies, Layer: v.Layer, Rule: r.Index}
-		case !ok && l.Stance[res] != Allow:
+		case !ok && l.Defaults[res] != Allow:
 			return Verdict{Reason: unmatched, Layer: v.Layer, Rule: NoMatch}
 		}
 	}

@@ -41,8 +41,8 @@ type Repository struct {
 // SourceLayer is the policy of one authority.
 type SourceLayer struct {
 	Authority Authority
-	Defaults  [NumResources]Stance // Undeclared where the file has no default
-	Position  Position             // of the [access] table
+	Defaults  [NumResources]DefaultAction // Undeclared where the file has no default
+	Position  Position                    // of the [access] table
 
 	FS       []FSRule
 	Net      []NetRule

@@ -53,13 +53,13 @@ var resourceNames = [NumResources]string{"fs", "net", "env", "commands"}
 
 func (r Resource) String() string { return resourceNames[r] }
 
-// Stance is the default action for a target that no rule matches. The zero value denies nothing by itself: Undeclared becomes Deny as soon
-// as the resource has a rule.
-type Stance uint8
+// DefaultAction applies to a target that no rule matches. The zero value denies nothing by itself: Undeclared becomes Deny
+// as soon as the resource has a rule.
+type DefaultAction uint8
 
 // The default actions.
 const (
-	Undeclared Stance = iota
+	Undeclared DefaultAction = iota
 	Deny
 	Allow
 )

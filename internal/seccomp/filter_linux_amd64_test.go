@@ -73,12 +73,12 @@ func modelCases(t *testing.T) []modelCase {
 			{Path: "/", Caps: all &^ policy.Execute},
 		}}), withAuthority(policy.Session, policy.SourceLayer{FS: []policy.FSRule{{Path: "/ws", Caps: all}}})), expectation{abi: 7, fs: true, exec: true, net: "open"}},
 		{"a folder may be written and executed by some commands", compile(t, policy.SourceLayer{
-			FS: []policy.FSRule{{Path: "/ws", Caps: all}}, Defaults: [policy.NumResources]policy.Stance{policy.Commands: policy.Deny},
+			FS: []policy.FSRule{{Path: "/ws", Caps: all}}, Defaults: [policy.NumResources]policy.DefaultAction{policy.Commands: policy.Deny},
 		}), expectation{abi: 7, fs: true, exec: true, net: "open"}},
 		{"files and no net, memory sealed", compile(t, fsNet), expectation{abi: 7, fs: true, exec: true, sealed: true, net: "nothing"}},
 		{"some names may be executed", executing("/**/x"), expectation{abi: 7, fs: true, exec: true, net: "open"}},
 		{"some commands", compile(t, denies(policy.Commands)), expectation{abi: 7, exec: true, net: "open"}},
-		{"default allow", compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{
+		{"default allow", compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{
 			policy.FS: policy.Allow, policy.Net: policy.Allow, policy.Commands: policy.Allow,
 		}}), expectation{abi: 7, net: "open"}},
 		{"tcp", compile(t, with(policy.SourceLayer{}, tcp)), expectation{abi: 7, net: "t"}},

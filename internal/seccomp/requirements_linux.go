@@ -77,7 +77,7 @@ func requirementsOf(c *policy.Compiled, o Backend) requirements {
 	return f
 }
 
-func (f *requirements) addFS(l *policy.Layer) { f.fs = f.fs || l.Stance[policy.FS] == policy.Deny }
+func (f *requirements) addFS(l *policy.Layer) { f.fs = f.fs || l.Defaults[policy.FS] == policy.Deny }
 
 const unsealed = "a memory file that could be executed; use MFD_NOEXEC_SEAL (Linux 6.3), the bpf backend, or sysctl vm.memfd_noexec=1"
 
@@ -91,9 +91,9 @@ func memoryFileReason(c *policy.Compiled, o Backend) string {
 	for _, l := range c.Layers {
 		switch {
 		case l.Authority == policy.Builtin:
-		case l.Stance[policy.Commands] == policy.Deny:
+		case l.Defaults[policy.Commands] == policy.Deny:
 			return "commands are restricted: no program may create " + unsealed
-		case l.Stance[policy.FS] == policy.Deny:
+		case l.Defaults[policy.FS] == policy.Deny:
 			restricted = restricted || !executesAnything(l)
 		}
 	}
@@ -133,7 +133,7 @@ func executesAnything(l *policy.Layer) bool {
 }
 
 func (f *requirements) addNet(l *policy.Layer) {
-	if l.Stance[policy.Net] != policy.Deny {
+	if l.Defaults[policy.Net] != policy.Deny {
 		return
 	}
 	var stream, datagram, listen bool

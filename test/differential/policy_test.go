@@ -47,13 +47,13 @@ func (s *scene) policies(operator string) (host, session string) {
 
 // access is what one authority says. The confined process itself and the programs are granted; where nothing else would be, the
 // tree is, too.
-func (s *scene) access(in, stance, operator string, n int) string {
-	text := fmt.Sprintf("[%s]\nprotect = %v\nsecrets = %v\ndefault = { fs = %q, net = \"allow\", env = \"allow\", commands = \"allow\" }\n", in, s.r.IntN(2) == 0, s.r.IntN(2) == 0, stance)
+func (s *scene) access(in, defaultAction, operator string, n int) string {
+	text := fmt.Sprintf("[%s]\nprotect = %v\nsecrets = %v\ndefault = { fs = %q, net = \"allow\", env = \"allow\", commands = \"allow\" }\n", in, s.r.IntN(2) == 0, s.r.IntN(2) == 0, defaultAction)
 	for _, path := range []string{operator, programs} {
 		text += fmt.Sprintf("[[%s.fs]]\npath = %s\nread = true\nexecute = true\n", in, s.quoted(path))
 	}
 	text += fmt.Sprintf("[[%s.fs]]\npath = \"/proc/self\"\nread = true\n", in)
-	if n < 10 && stance == "deny" {
+	if n < 10 && defaultAction == "deny" {
 		text += fmt.Sprintf("[[%s.fs]]\npath = %s\nread = true\nwrite = true\nexecute = true\n", in, s.quoted(s.root))
 	}
 	text += s.rules(in, n)

@@ -138,7 +138,7 @@ func (s *Screen) opinion(l explain.LayerExplanation) {
 	}
 	s.table("  ", rows)
 	if rows == nil {
-		s.line("  no rule matches; the default is %s", stance(l.Stance))
+		s.line("  no rule matches; the default is %s", defaultAction(l.DefaultAction))
 	}
 }
 

@@ -102,7 +102,7 @@ type candidate struct {
 func ExplanationJSON(e explain.Explanation, h backend.Here) Explanation {
 	j := Explanation{Answer: AnswerJSON(e.Answer, h), Layers: []layerExplanation{}}
 	for _, l := range e.Layers {
-		lj := layerExplanation{l.Authority.String(), l.Also, stance(l.Stance), decision(l.Allow), l.Reason, []candidate{}}
+		lj := layerExplanation{l.Authority.String(), l.Also, defaultAction(l.DefaultAction), decision(l.Allow), l.Reason, []candidate{}}
 		for _, c := range l.Candidates {
 			lj.Candidates = append(lj.Candidates, candidate{*ruleJSON(c.Rule), c.Won, c.Grade, c.Why})
 		}
@@ -118,7 +118,7 @@ func decision(allow bool) string {
 	return "deny"
 }
 
-func stance(s policy.Stance) string {
+func defaultAction(s policy.DefaultAction) string {
 	return [...]string{"undeclared", "deny", "allow"}[s]
 }
 
@@ -251,7 +251,7 @@ func PolicyJSON(p *policy.Compiled) compiled {
 			Capabilities: append([]string{}, l.Capabilities...), Degraded: []string{}, Rules: []shownRule{},
 		}
 		for r := range policy.NumResources {
-			lj.Default[r.String()] = stance(l.Stance[r])
+			lj.Default[r.String()] = defaultAction(l.Defaults[r])
 		}
 		for _, d := range l.Degraded {
 			lj.Degraded = append(lj.Degraded, d.ID)

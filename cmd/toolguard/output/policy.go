@@ -80,10 +80,10 @@ func (s *Screen) layer(p *policy.Compiled, l *policy.Layer) {
 	s.line("\n%s", s.in(bold, l.Authority.String()))
 	for r := range policy.NumResources {
 		rules := rulesOf(p, l, r)
-		if rules == nil && l.Stance[r] == policy.Undeclared {
+		if rules == nil && l.Defaults[r] == policy.Undeclared {
 			continue
 		}
-		s.line("  %s, what no rule matches: %s", r, stance(l.Stance[r]))
+		s.line("  %s, what no rule matches: %s", r, defaultAction(l.Defaults[r]))
 		s.table("    ", ruleRows(rules))
 	}
 	if l.Protect != nil {

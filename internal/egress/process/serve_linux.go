@@ -271,7 +271,7 @@ func onAllThreads(nr, a, b, c uintptr) error {
 // alone is a policy for a process that needs nothing but the network.
 func alone() *policy.Compiled {
 	l := &policy.Layer{Authority: policy.Session}
-	l.Stance[policy.FS], l.Stance[policy.Commands] = policy.Deny, policy.Deny
+	l.Defaults[policy.FS], l.Defaults[policy.Commands] = policy.Deny, policy.Deny
 	return &policy.Compiled{Workspace: "/", Layers: []*policy.Layer{l}}
 }
 

@@ -53,7 +53,7 @@ var everywhere = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), ne
 // NewImage makes the image of a policy. Events have its generation, which isn't 0. If no layer has rules about the network, the image
 // allows everything that can be decided about, and redirects DNS to egress nevertheless: such a policy needs no image.
 func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
-	img := &Image{generation: generation, free: !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Stance[policy.Net] == policy.Deny })}
+	img := &Image{generation: generation, free: !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Defaults[policy.Net] == policy.Deny })}
 	img.own = !img.free && c.OwnServers()
 	asked := map[uint16]bool{}
 	for _, port := range c.AskedPorts() {

@@ -41,7 +41,7 @@ func genPolicy(t *rapid.T) *policy.Compiled {
 	var layers []policy.SourceLayer
 	for _, a := range []policy.Authority{policy.Host, policy.Session}[:rapid.IntRange(1, 2).Draw(t, "layers")] {
 		l := policy.SourceLayer{Authority: a, Net: rapid.SliceOfN(rapid.Custom(genRule), 0, 5).Draw(t, "rules")}
-		l.Defaults[policy.Net] = rapid.SampledFrom([]policy.Stance{policy.Undeclared, policy.Deny, policy.Allow}).Draw(t, "default")
+		l.Defaults[policy.Net] = rapid.SampledFrom([]policy.DefaultAction{policy.Undeclared, policy.Deny, policy.Allow}).Draw(t, "default")
 		layers = append(layers, l)
 	}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Path: "/bin", Layers: layers}, tree{})

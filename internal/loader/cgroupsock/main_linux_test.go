@@ -318,16 +318,16 @@ func (g *testSession) clear() {
 	g.events = nil
 }
 
-func compile(t testing.TB, stance policy.Stance, rules ...policy.NetRule) *policy.Compiled {
+func compile(t testing.TB, defaultAction policy.DefaultAction, rules ...policy.NetRule) *policy.Compiled {
 	t.Helper()
-	c, err := compiled(stance, rules...)
+	c, err := compiled(defaultAction, rules...)
 	must(t, err)
 	return c
 }
 
-func compiled(stance policy.Stance, rules ...policy.NetRule) (*policy.Compiled, error) {
+func compiled(defaultAction policy.DefaultAction, rules ...policy.NetRule) (*policy.Compiled, error) {
 	layer := policy.SourceLayer{Authority: policy.Session, Net: rules}
-	layer.Defaults[policy.Net] = stance
+	layer.Defaults[policy.Net] = defaultAction
 	return policy.Compile(&policy.Source{
 		Name: "test", Workspace: "/", Home: "/", Path: "/usr/bin:/bin", Layers: []policy.SourceLayer{layer},
 	}, tree{})

@@ -55,7 +55,7 @@ func (b *builder) add(c *policy.Compiled) error {
 		if l.Authority == policy.Builtin {
 			b.hide(l.FS, fs-1)
 		}
-		b.layers = append(b.layers, [4]uint32{fs, protect | secrets<<8, uint32(l.Stance[policy.FS]), uint32(l.Stance[policy.Commands])})
+		b.layers = append(b.layers, [4]uint32{fs, protect | secrets<<8, uint32(l.Defaults[policy.FS]), uint32(l.Defaults[policy.Commands])})
 		if err := b.commands(uint32(i), l.Commands); err != nil {
 			return err
 		}

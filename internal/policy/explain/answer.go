@@ -24,13 +24,13 @@ type Explanation struct {
 // LayerExplanation is one authority's part of an Explanation. Layers that don't declare the resource aren't there.
 // For a command there are layers of two resources: commands first, then fs, which must let its program be executed.
 type LayerExplanation struct {
-	Authority  policy.Authority
-	Resource   policy.Resource
-	Stance     policy.Stance // for what no rule matches
-	Also       string        // the target's alias, where the rules are for that
-	Allow      bool
-	Reason     policy.Reason
-	Candidates []Candidate // in rule order
+	Authority     policy.Authority
+	Resource      policy.Resource
+	DefaultAction policy.DefaultAction // for what no rule matches
+	Also          string               // the target's alias, where the rules are for that
+	Allow         bool
+	Reason        policy.Reason
+	Candidates    []Candidate // in rule order
 }
 
 // Winner is the rule that decided; nil where the default did.

@@ -36,11 +36,11 @@ func Explain(c *policy.Compiled, sys fspath.FileSystem, q Question) Explanation 
 func explainLayers(c *policy.Compiled, a asked, input string) []LayerExplanation {
 	var out []LayerExplanation
 	for _, l := range c.Layers {
-		if l.Stance[a.Resource] == policy.Undeclared && (a.Resource != policy.FS || l.Protect == nil && l.Secrets == nil) {
+		if l.Defaults[a.Resource] == policy.Undeclared && (a.Resource != policy.FS || l.Protect == nil && l.Secrets == nil) {
 			continue
 		}
 		one := policy.Compiled{Workspace: c.Workspace, Layers: []*policy.Layer{l}, Rules: c.Rules}
-		x := LayerExplanation{Authority: l.Authority, Resource: a.Resource, Stance: l.Stance[a.Resource]}
+		x := LayerExplanation{Authority: l.Authority, Resource: a.Resource, DefaultAction: l.Defaults[a.Resource]}
 		var v policy.Verdict
 		switch a.Resource {
 		case policy.FS:
@@ -78,7 +78,7 @@ func explainAliases(c *policy.Compiled, sys fspath.FileSystem, a asked) (out []L
 			reason = policy.Allowed
 		}
 		out = append(out, LayerExplanation{
-			Authority: l.Authority, Resource: policy.FS, Stance: policy.Allow, Also: also, Allow: allow, Reason: reason,
+			Authority: l.Authority, Resource: policy.FS, DefaultAction: policy.Allow, Also: also, Allow: allow, Reason: reason,
 			Candidates: []Candidate{{Rule: r, Won: true, Grade: grade, Why: "what it names is the same"}},
 		})
 	}

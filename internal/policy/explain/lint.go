@@ -147,7 +147,7 @@ func (l *linter) net() {
 		if r.Net.Scheme == "wss" && !l.layer.Net.ReadsTLS {
 			l.wss(r)
 		}
-		if l.layer.Stance[policy.Net] == policy.Allow && !r.Net.Allow && len(r.Net.Prefixes()) == 0 {
+		if l.layer.Defaults[policy.Net] == policy.Allow && !r.Net.Allow && len(r.Net.Prefixes()) == 0 {
 			l.deniedName(r)
 		}
 		if p := r.Net.Prefix; p.IsValid() && p.Bits() == 0 && r.Net.Allow {

@@ -15,7 +15,7 @@ import (
 )
 
 func TestLint(t *testing.T) {
-	all := [policy.NumResources]policy.Stance{policy.Allow, policy.Allow, policy.Allow, policy.Allow}
+	all := [policy.NumResources]policy.DefaultAction{policy.Allow, policy.Allow, policy.Allow, policy.Allow}
 	for _, x := range []struct {
 		layer policy.SourceLayer
 		want  string // the warnings' codes with their lines
@@ -55,7 +55,7 @@ func TestLint(t *testing.T) {
 		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "10.0.0.0/8", Protocol: "tcp"}, {Host: "10.0.0.0/8", Protocol: "tcp", Allow: true}}}, ""},
 		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{policytest.Host("a.com", true), policytest.Host("A.com.", false), policytest.Host("b.com", true)}}, "never-wins:1 denied-name:2"},
 		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{policytest.Host("*.a.com", false), {Host: "b.com", Port: 22}, policytest.Host("10.0.0.1", false), policytest.Host("localhost", false)}}, "denied-name:1 denied-name:2"},
-		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Allow, policy.Deny, policy.Allow, policy.Allow}, Net: []policy.NetRule{policytest.Host("a.com", false)}}, ""},
+		{policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Allow, policy.Deny, policy.Allow, policy.Allow}, Net: []policy.NetRule{policytest.Host("a.com", false)}}, ""},
 		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "a.com", Scheme: "https", Allow: true}, {Host: "a.com", Scheme: "wss"}}}, "wss-is-https:2 denied-name:2"},
 		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "a.com", Scheme: "wss", Allow: true}, {Host: "a.com", Scheme: "https", Allow: true}}}, "wss-is-https:1"},
 		{policy.SourceLayer{Defaults: all, TLSIntercept: true, Net: []policy.NetRule{{Host: "a.com", Scheme: "wss", Allow: true}}}, ""},
@@ -66,7 +66,7 @@ func TestLint(t *testing.T) {
 		{policy.SourceLayer{Defaults: all, Env: []policy.EnvRule{{Name: "LD_PRELOAD", Read: true}}}, "loader-env:1"},
 		{policy.SourceLayer{Defaults: all, Commands: []policy.CommandRule{policytest.Command("absent"), policytest.Command("git"), policytest.Command("/bin/git")}}, "missing:1 never-wins:2"},
 		{policy.SourceLayer{Defaults: all, Commands: []policy.CommandRule{{Name: "git", HasArgs: true}}}, "no-args:1"},
-		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Deny, policy.Deny, policy.Deny, policy.Deny}, Commands: []policy.CommandRule{policytest.Command("git")}}, "not-executable:1"},
+		{policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Deny, policy.Deny, policy.Deny, policy.Deny}, Commands: []policy.CommandRule{policytest.Command("git")}}, "not-executable:1"},
 		{policy.SourceLayer{Defaults: all, Syscalls: policy.Syscalls{Allow: []string{"ptrace", "acct", "lsetxattr"}, Position: policy.Position{File: "p.toml", Line: 8, Col: 1}}}, "xattr:8"},
 		{policy.SourceLayer{Defaults: all, Degraded: []policy.Degraded{{ID: "fs.9", Position: policy.Position{File: "p.toml", Line: 7, Col: 1}}, {ID: "limits.memory"}, {ID: policy.AuditID, Position: policy.Position{File: "p.toml", Line: 8, Col: 1}}}}, "unknown-rule:7 unknown-rule:8"},
 	} {
@@ -127,7 +127,7 @@ func TestDiff(t *testing.T) {
 }
 
 func TestDiffOfAddresses(t *testing.T) {
-	open := policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Allow}}
+	open := policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Allow}}
 	with := func(rules ...policy.NetRule) policy.SourceLayer {
 		l := open
 		l.Net = rules
@@ -166,7 +166,7 @@ func TestDiffOfAddresses(t *testing.T) {
 func TestDiffTellsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old := policy.SourceLayer{Net: rapid.SliceOfN(rapid.Custom(policytest.GenNet), 0, 5).Draw(t, "rules")}
-		old.Defaults[policy.Net] = rapid.SampledFrom([]policy.Stance{policy.Deny, policy.Allow}).Draw(t, "default")
+		old.Defaults[policy.Net] = rapid.SampledFrom([]policy.DefaultAction{policy.Deny, policy.Allow}).Draw(t, "default")
 		new := old
 		new.Net = slices.Insert(slices.Clone(old.Net), rapid.IntRange(0, len(old.Net)).Draw(t, "place"), policytest.GenNet(t))
 		a, errA := policy.Compile(policytest.Source(old), policytest.Machine())

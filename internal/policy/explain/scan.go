@@ -70,7 +70,7 @@ func gapOf(c *policy.Compiled, paths []string) (g gap, r *policy.Rule) {
 func scanned(c *policy.Compiled) []string {
 	roots := slices.Clone(c.Files)
 	for _, l := range c.Layers {
-		if l.Stance[policy.FS] == policy.Allow && l.Authority != policy.Builtin {
+		if l.Defaults[policy.FS] == policy.Allow && l.Authority != policy.Builtin {
 			roots = append(roots, "/")
 		}
 		for _, r := range l.FS.Rules() {

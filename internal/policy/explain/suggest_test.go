@@ -45,7 +45,7 @@ func TestSuggestedGrants(t *testing.T) {
 		for range rnd.IntN(5) {
 			rules = append(rules, rule())
 		}
-		before := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}, Net: rules})
+		before := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Deny}, Net: rules})
 		asks := target()
 		v := before.CheckNet(&asks)
 		if v.Allow {
@@ -62,7 +62,7 @@ func TestSuggestedGrants(t *testing.T) {
 		if r.Scheme == "" && r.Port == 0 {
 			t.Errorf("%s: %+v says neither scheme nor port", asks.String(), r)
 		}
-		after := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}, Net: append(slices.Clone(rules), r)})
+		after := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Deny}, Net: append(slices.Clone(rules), r)})
 		if !after.CheckNet(&asks).Allow {
 			t.Errorf("%+v: with %+v %s is still refused", rules, r, asks.String())
 		}

@@ -76,14 +76,14 @@ func join[T any](earlier []T, later List[T], same func(a, b T) bool) []T {
 }
 
 // Default is the word or table of `default`.
-type Default [policy.NumResources]policy.Stance
+type Default [policy.NumResources]policy.DefaultAction
 
 func (v *Default) decode(d *decoder, n *node) {
 	words := []string{"deny", "allow"}
 	if n.kind == aString {
 		if d.word(n.off, n.text, words) {
 			for i := range v {
-				v[i] = stance(n.text)
+				v[i] = defaultAction(n.text)
 			}
 		}
 		return
@@ -99,10 +99,10 @@ func (v *Default) decode(d *decoder, n *node) {
 		Commands string `key:"commands" words:"deny allow"`
 	}
 	d.structure(n, reflect.ValueOf(&t).Elem())
-	*v = Default{policy.FS: stance(t.FS), policy.Net: stance(t.Net), policy.Env: stance(t.Env), policy.Commands: stance(t.Commands)}
+	*v = Default{policy.FS: defaultAction(t.FS), policy.Net: defaultAction(t.Net), policy.Env: defaultAction(t.Env), policy.Commands: defaultAction(t.Commands)}
 }
 
-func stance(word string) policy.Stance {
+func defaultAction(word string) policy.DefaultAction {
 	switch word {
 	case "allow":
 		return policy.Allow

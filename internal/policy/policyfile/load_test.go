@@ -146,7 +146,7 @@ file_size = 1000
 		t.Errorf("source: %+v", src)
 	}
 	l := layerOf(t, src, policy.Session)
-	if l.Defaults != [...]policy.Stance{policy.Deny, policy.Deny, policy.Allow, policy.Allow} {
+	if l.Defaults != [...]policy.DefaultAction{policy.Deny, policy.Deny, policy.Allow, policy.Allow} {
 		t.Errorf("defaults: %v", l.Defaults)
 	}
 	if l.Runtime != nil || l.Protect != policy.ProtectOn || len(l.Protected) == 0 || l.Secrets != policy.ProtectOn || len(l.SecretFiles) == 0 || !l.Namespaces || !l.TLSIntercept {

@@ -178,8 +178,8 @@ func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece)
 func (m *merged) complete(l *loader, workspace string) (found []policy.Detected) {
 	rules := [policy.NumResources]int{len(m.FS), len(m.Net), len(m.Env), len(m.Commands)}
 	var declared [policy.NumResources]bool
-	for r, stance := range m.Defaults {
-		declared[r] = rules[r] > 0 || stance != policy.Undeclared
+	for r, action := range m.Defaults {
+		declared[r] = rules[r] > 0 || action != policy.Undeclared
 	}
 	given, position := m.given, m.Position
 	add := func(a Access) {

@@ -94,7 +94,7 @@ func TestMergeScalars(t *testing.T) {
 			"allow_degraded = { strategy = \"dedup\", value = [\"fs.1\", \"fs.2\"] }\n[access.commands.git]\n[limits]\npids = 50\n",
 	})
 	l := layerOf(t, src, policy.Session)
-	if l.Defaults != [...]policy.Stance{policy.Allow, policy.Deny, policy.Allow, policy.Allow} {
+	if l.Defaults != [...]policy.DefaultAction{policy.Allow, policy.Deny, policy.Allow, policy.Allow} {
 		t.Errorf("defaults: %v", l.Defaults)
 	}
 	if l.Runtime != nil || l.Protect != policy.ProtectOff || l.Protected != nil || l.Secrets != policy.ProtectOff || l.SecretFiles != nil || !l.Namespaces {
@@ -146,8 +146,8 @@ func TestUndeclared(t *testing.T) {
 	if !strings.Contains(fs, "fs . read+create+update+delete+execute | ") || !strings.Contains(env, "env PATH true | ") {
 		t.Fatal(fs, env)
 	}
-	base := [...]policy.Stance{policy.FS: policy.Undeclared, policy.Net: policy.Deny, policy.Env: policy.Undeclared, policy.Commands: policy.Allow}
-	with := func(r policy.Resource, s policy.Stance) [policy.NumResources]policy.Stance {
+	base := [...]policy.DefaultAction{policy.FS: policy.Undeclared, policy.Net: policy.Deny, policy.Env: policy.Undeclared, policy.Commands: policy.Allow}
+	with := func(r policy.Resource, s policy.DefaultAction) [policy.NumResources]policy.DefaultAction {
 		d := base
 		d[r] = s
 		return d
@@ -155,7 +155,7 @@ func TestUndeclared(t *testing.T) {
 	const toolNet = "[[tools.fetch.access.net]]\nhost = \"a.com\"\nallow = true\n"
 	for _, c := range []struct {
 		what, tool, body, want string
-		defaults               [policy.NumResources]policy.Stance
+		defaults               [policy.NumResources]policy.DefaultAction
 	}{
 		{"no policy", "", "-", fs + " | " + env, base},
 		{"no [access]", "", "[limits]\npids = 3\n", fs + " | " + env, base},
@@ -167,7 +167,7 @@ func TestUndeclared(t *testing.T) {
 		{"a program", "", "[access.commands.git]\n", fs + " | " + env + " | command git []", with(policy.Commands, policy.Undeclared)},
 		{"a default for net", "", "[access]\ndefault = { net = \"deny\" }\n", fs + " | " + env, base},
 		{"a default for fs", "", "[access]\ndefault = { fs = \"allow\" }\n", env, with(policy.FS, policy.Allow)},
-		{"a default for all", "", "[access]\ndefault = \"allow\"\n", "", [...]policy.Stance{policy.Allow, policy.Allow, policy.Allow, policy.Allow}},
+		{"a default for all", "", "[access]\ndefault = \"allow\"\n", "", [...]policy.DefaultAction{policy.Allow, policy.Allow, policy.Allow, policy.Allow}},
 		{"an empty list", "", "[access]\nfs = []\n", fs + " | " + env, base},
 		{"what no other authority declares", "", "[[authorities.agent.access.net]]\nhost = \"a.com\"\nallow = true\n" + fsA, "fs a read | " + env, base},
 		{"a tool that says nothing", "other", toolNet, fs + " | " + env, base},

@@ -129,16 +129,16 @@ func withStrategy(value object) object {
 
 // custom is the schema of a type that decodes itself; nil for other types.
 func (g *schemas) custom(t reflect.Type) object {
-	stances := object{"enum": []string{"deny", "allow"}}
+	actions := object{"enum": []string{"deny", "allow"}}
 	switch t {
 	case reflect.TypeFor[Text]():
 		return text()
 	case reflect.TypeFor[Argv](), reflect.TypeFor[SelfTest]():
 		return object{"type": "array", "items": object{"type": "string"}}
 	case reflect.TypeFor[Default]():
-		return object{"anyOf": []object{stances, {
+		return object{"anyOf": []object{actions, {
 			"type": "object", "additionalProperties": false,
-			"properties": object{"fs": stances, "net": stances, "env": stances, "commands": stances},
+			"properties": object{"fs": actions, "net": actions, "env": actions, "commands": actions},
 		}}}
 	case reflect.TypeFor[Protect]():
 		return object{"enum": []any{"auto", true, false}}

@@ -15,7 +15,7 @@ import (
 
 type NaiveLayer struct {
 	Rules, Protect, Secrets []policy.FSRule
-	Stance                  policy.Stance
+	DefaultAction           policy.DefaultAction
 }
 
 // NaiveWords cuts an absolute path into its components.
@@ -115,9 +115,9 @@ func NaiveGivesWay(rules []policy.FSRule) (out []policy.FSRule) {
 
 // NaiveComplete is the list as it counts: a rule of a built-in file about a place outside the workspace gives also what its
 // path would get without it, and isn't there when that is all that it gives.
-func NaiveComplete(rules []policy.FSRule, stance policy.Stance) (out []policy.FSRule) {
+func NaiveComplete(rules []policy.FSRule, defaultAction policy.DefaultAction) (out []policy.FSRule) {
 	for i, r := range rules {
-		if w := NaiveWithout(rules, i, stance); NaiveAdds(r) {
+		if w := NaiveWithout(rules, i, defaultAction); NaiveAdds(r) {
 			if r.Caps&^w.Caps == 0 && (w.Unprotect || !r.Unprotect) && (w.Secret || !r.Secret) {
 				continue
 			}
@@ -140,7 +140,7 @@ func NaiveSum(r, q policy.FSRule) policy.FSRule {
 }
 
 // NaiveWithout is what the path of a rule would get without it, and without those that come later on the same path.
-func NaiveWithout(rules []policy.FSRule, at int, stance policy.Stance) policy.FSRule {
+func NaiveWithout(rules []policy.FSRule, at int, defaultAction policy.DefaultAction) policy.FSRule {
 	var others []policy.FSRule
 	for i, r := range rules {
 		if i != at && (i < at || r.Match != "" || NaiveAbs(r.Path) != NaiveAbs(rules[at].Path)) {
@@ -150,10 +150,10 @@ func NaiveWithout(rules []policy.FSRule, at int, stance policy.Stance) policy.FS
 	w := NaiveWinner(others, NaiveAbs(rules[at].Path))
 	switch {
 	case w >= 0 && NaiveAdds(others[w]):
-		return NaiveSum(others[w], NaiveWithout(others, w, stance))
+		return NaiveSum(others[w], NaiveWithout(others, w, defaultAction))
 	case w >= 0:
 		return others[w]
-	case stance == policy.Allow:
+	case defaultAction == policy.Allow:
 		return policy.FSRule{Caps: policy.AllCaps}
 	}
 	return policy.FSRule{}
@@ -163,12 +163,12 @@ func NaiveWithout(rules []policy.FSRule, at int, stance policy.Stance) policy.FS
 func NaiveAllows(layers []NaiveLayer, path string, want policy.Caps) bool {
 	for _, l := range layers {
 		unprotect, reveal := false, false
-		if len(l.Rules) > 0 || l.Stance != policy.Undeclared {
+		if len(l.Rules) > 0 || l.DefaultAction != policy.Undeclared {
 			w := NaiveWinner(l.Rules, path)
 			switch {
 			case w >= 0 && want&^l.Rules[w].Caps != 0:
 				return false
-			case w < 0 && l.Stance != policy.Allow:
+			case w < 0 && l.DefaultAction != policy.Allow:
 				return false
 			case w >= 0:
 				unprotect, reveal = l.Rules[w].Unprotect, l.Rules[w].Secret
@@ -255,13 +255,13 @@ func GenLayers(t *rapid.T) (layers []policy.SourceLayer, naive []NaiveLayer) {
 			except := rapid.IntRange(0, 1).Draw(t, "exception")
 			l.SecretFiles = append(l.SecretFiles, policy.FSRule{Match: GenMatch(t, fmt.Sprintf("secrets %d.%d", i, j), ""), Caps: policy.Read * policy.Caps(except)})
 		}
-		l.Defaults[policy.FS] = rapid.SampledFrom([]policy.Stance{policy.Undeclared, policy.Deny, policy.Allow}).Draw(t, "default")
+		l.Defaults[policy.FS] = rapid.SampledFrom([]policy.DefaultAction{policy.Undeclared, policy.Deny, policy.Allow}).Draw(t, "default")
 		layers = append(layers, l)
-		stance := l.Defaults[policy.FS]
-		if stance == policy.Undeclared && len(l.FS) > 0 {
-			stance = policy.Deny
+		defaultAction := l.Defaults[policy.FS]
+		if defaultAction == policy.Undeclared && len(l.FS) > 0 {
+			defaultAction = policy.Deny
 		}
-		naive = append(naive, NaiveLayer{NaiveComplete(NaiveGivesWay(l.FS), stance), l.Protected, l.SecretFiles, stance})
+		naive = append(naive, NaiveLayer{NaiveComplete(NaiveGivesWay(l.FS), defaultAction), l.Protected, l.SecretFiles, defaultAction})
 	}
 	return layers, naive
 }

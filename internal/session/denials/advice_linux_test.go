@@ -21,7 +21,7 @@ func TestAdviceOfProxies(t *testing.T) {
 	const plain = "[[access.net]]\nhost = \"127.0.0.1\"\nport = 3128\nallow = true\n"
 	const read = "[[access.net]]\nhost = \"127.0.0.1\"\nscheme = \"http\"\nport = 3128\nallow = true\n"
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{
-		{Authority: policy.Session, Net: []policy.NetRule{{Host: "api.example", Allow: true}}, Defaults: [policy.NumResources]policy.Stance{policy.Env: policy.Allow}},
+		{Authority: policy.Session, Net: []policy.NetRule{{Host: "api.example", Allow: true}}, Defaults: [policy.NumResources]policy.DefaultAction{policy.Env: policy.Allow}},
 	}}, hostfs.Machine{})
 	childtest.Must(t, err)
 	for _, x := range []struct{ env, target, want, advice string }{
