@@ -215,12 +215,12 @@ func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result, 
 
 // startError chooses the exit status of a command that never ran.
 func (a *app) startError(c *policy.Compiled, err error) error {
-	var rejected *session.Refused
+	var notEnforceable *session.NotEnforceable
 	var missing *launch.NotFound
 	var denied *launch.NotExecutable
 	switch {
-	case errors.As(err, &rejected):
-		a.err.Refusal(rejected.Report, c.Name)
+	case errors.As(err, &notEnforceable):
+		a.err.NotEnforceable(notEnforceable.Report, c.Name)
 		return exitStatus(exitNotStarted)
 	case errors.As(err, &missing):
 		return &status{exitNotFound, err}
@@ -246,8 +246,8 @@ func (a *app) dryRun(f *execFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	err = a.answer(f.json, output.CoverageJSON(r, c), func() { a.out.Coverage(r, c) })
-	if err == nil && len(r.Refusals) > 0 {
+	err = a.answer(f.json, output.EnforceabilityJSON(r, c), func() { a.out.Enforceability(r, c) })
+	if err == nil && len(r.Blocking) > 0 {
 		err = exitStatus(exitNotStarted)
 	}
 	return err

@@ -25,7 +25,7 @@ func (f *backendFlags) define(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.degraded, "allow-degraded", nil, "start although the rules `ID,…` aren't enforced; exec --dry-run prints the ids")
 }
 
-func (f *backendFlags) cover(c *policy.Compiled) (backend.Report, error) {
+func (f *backendFlags) report(c *policy.Compiled) (backend.Report, error) {
 	return backend.ReportFor(c, f.backend, f.daemon, f.degraded)
 }
 
@@ -43,7 +43,7 @@ type judge struct {
 
 func (f *backendFlags) judge(c *policy.Compiled) *judge {
 	j := &judge{policy: c}
-	j.report, j.err = f.cover(c)
+	j.report, j.err = f.report(c)
 	return j
 }
 
@@ -59,7 +59,7 @@ func (j *judge) explain(q explain.Question) (explain.Explanation, backend.Here) 
 
 // starts is whether, and by which backend, a command starts under the policy.
 func (j *judge) starts() *output.Starts {
-	return &output.Starts{Backend: j.report.Backend, Starts: j.err == nil && len(j.report.Refusals) == 0, Instead: j.report.Instead}
+	return &output.Starts{Backend: j.report.Backend, Starts: j.err == nil && len(j.report.Blocking) == 0, Instead: j.report.Instead}
 }
 
 // warnings are what isn't enforced of the policy.
@@ -72,7 +72,7 @@ func (j *judge) warnings() []explain.Warning {
 
 func (j *judge) here(q explain.Question, a explain.Answer, layers func() []explain.LayerExplanation) backend.Here {
 	if j.err != nil {
-		return backend.Here{Refusal: j.err.Error()}
+		return backend.Here{StartError: j.err.Error()}
 	}
 	return j.report.Here(q, a, layers)
 }

@@ -29,13 +29,13 @@ var ErrNotRunning = errors.New("toolguardd isn't running: root starts it ('syste
 // ErrNotPermitted is the error if this user may not connect to toolguardd.
 var ErrNotPermitted = errors.New("this user may not ask toolguardd: root and the members of the group toolguard may (sudo usermod -aG toolguard USER, and log in again)")
 
-// Refusal is an answer with an error status.
-type Refusal struct {
+// StatusError is an answer with an error status.
+type StatusError struct {
 	Status int
 	Why    string
 }
 
-func (r *Refusal) Error() string { return "toolguardd: " + r.Why }
+func (r *StatusError) Error() string { return "toolguardd: " + r.Why }
 
 // How long toolguardd may take to answer what isn't about waiting. It may have to start first, and to load the programs.
 const patience = 2 * time.Minute
@@ -189,7 +189,7 @@ func (x *exchange) stream(sent error) (*Stream, error) {
 		if err := json.NewDecoder(io.LimitReader(body, 1<<20)).Decode(&f); err != nil || f.Error == "" {
 			f.Error = fmt.Sprintf("it answered with status %d", status)
 		}
-		return nil, &Refusal{status, f.Error}
+		return nil, &StatusError{status, f.Error}
 	}
 	_ = x.conn.SetDeadline(time.Time{})
 	return &Stream{x: x, body: body, values: json.NewDecoder(body)}, nil

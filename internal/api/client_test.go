@@ -92,13 +92,13 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestStatusErrors(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusConflict)
 		_ = json.NewEncoder(w).Encode(Failure{"no capacity"})
 	})
-	var refusal *Refusal
-	if err := c.Do("GET", "/x", nil, nil); !errors.As(err, &refusal) || refusal.Status != 409 || err.Error() != "toolguardd: no capacity" {
+	var statusError *StatusError
+	if err := c.Do("GET", "/x", nil, nil); !errors.As(err, &statusError) || statusError.Status != 409 || err.Error() != "toolguardd: no capacity" {
 		t.Error(err)
 	}
 	c = &Client{Socket: filepath.Join(t.TempDir(), "none")}

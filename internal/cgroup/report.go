@@ -29,8 +29,8 @@ func cgroupLimits(l policy.Limits) []limit {
 }
 
 // Report returns the enforceability of each limit of the policy that needs a cgroup.
-func Report(c *policy.Compiled, f Support) []policy.Coverage {
-	var rows []policy.Coverage
+func Report(c *policy.Compiled, f Support) []policy.Enforceability {
+	var rows []policy.Enforceability
 	for _, l := range cgroupLimits(c.Limits) {
 		if l.set {
 			rows = append(rows, reportLimit(l, c.Limits, f))
@@ -39,8 +39,8 @@ func Report(c *policy.Compiled, f Support) []policy.Coverage {
 	return rows
 }
 
-func reportLimit(l limit, limits policy.Limits, f Support) policy.Coverage {
-	row := policy.Coverage{ID: l.id, Position: l.position, By: "cgroup", Status: policy.NotEnforceable, Why: f.Why}
+func reportLimit(l limit, limits policy.Limits, f Support) policy.Enforceability {
+	row := policy.Enforceability{ID: l.id, Position: l.position, By: "cgroup", Status: policy.NotEnforceable, Why: f.Why}
 	switch {
 	case f.Base == "" || !f.Has(l.controller):
 		if row.Why == "" {

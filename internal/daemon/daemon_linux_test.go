@@ -54,8 +54,8 @@ func served(t testing.TB, limits Limits) (*Daemon, *api.Client) {
 // refusedWith fails unless a request is refused with a status and a word.
 func refusedWith(t *testing.T, err error, status int, word string) {
 	t.Helper()
-	var r *api.Refusal
-	if r, _ = err.(*api.Refusal); r == nil || r.Status != status || !strings.Contains(r.Why, word) {
+	var r *api.StatusError
+	if r, _ = err.(*api.StatusError); r == nil || r.Status != status || !strings.Contains(r.Why, word) {
 		t.Errorf("%v; want status %d with %q", err, status, word)
 	}
 }

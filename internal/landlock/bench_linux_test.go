@@ -32,10 +32,10 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-func BenchmarkCover(b *testing.B) {
+func BenchmarkReport(b *testing.B) {
 	c := usual(b)
 	for b.Loop() {
-		Cover(c, 7)
+		Report(c, 7)
 	}
 }
 

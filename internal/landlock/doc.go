@@ -6,7 +6,7 @@
 // A ruleset names kinds of access, forbids them all, and then grants some of them on folders with everything beneath or on
 // single files. Stacked rulesets intersect. So a policy maps onto it like this: one ruleset for each authority that
 // declares fs, with a grant for each of its rules; one more for each that declares commands. What the language has and
-// Landlock hasn't is reported by [Cover], rule by rule, and not approximated:
+// Landlock hasn't is reported by [Report], rule by rule, and not approximated:
 //   - a rule that takes away beneath one that grants (a carve-out), and with it patterns, protect, secrets and toolguard's own
 //     files beneath a grant;
 //   - a rule that gives more than the rule around it, where the session may rename or link in the folder between: a

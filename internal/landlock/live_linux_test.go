@@ -190,7 +190,7 @@ func TestKernelHoldsThePolicy(t *testing.T) {
 	}
 }
 
-// TestTogether holds the kernel to what Cover says about capabilities that can't be given one by one.
+// TestTogether compares the kernel with Report for capabilities that can't be granted one by one.
 func TestTogether(t *testing.T) {
 	version := abi(t)
 	ws := workspace(t)
@@ -200,7 +200,7 @@ func TestTogether(t *testing.T) {
 	c := compileAt(t, ws, layer)
 	no, partly := policy.NotEnforceable, policy.Partly
 	for i, want := range []policy.Status{no, no, policy.Enforced, no, partly} {
-		wantRow(t, "together", Cover(c, version), fmt.Sprint("fs.", i+1), want, " ")
+		wantRow(t, "together", Report(c, version), fmt.Sprint("fs.", i+1), want, " ")
 	}
 	wantDeeds(t, "together", os.Getuid(), whole(c, version), ws,
 		deedCase{"exec rwx/prog", unix.EACCES}, deedCase{"create rw/new", unix.EACCES}, deedCase{"unlink rw2/file", unix.EACCES},
@@ -224,7 +224,7 @@ func wantDeeds(t *testing.T, what string, uid int, plan *Plan, ws string, cases 
 
 func mustBeEnforced(t testing.TB, c *policy.Compiled, abi int) {
 	t.Helper()
-	for _, row := range Cover(c, abi) {
+	for _, row := range Report(c, abi) {
 		if row.Status != policy.Enforced && row.Rule.Authority != policy.Builtin {
 			t.Fatalf("%s is %s: %s", row.ID, row.Status, row.Why)
 		}

@@ -52,7 +52,7 @@ var probed = []string{"/run/nscd"}
 // maxRulesets is how many domains a thread can be under (LANDLOCK_MAX_NUM_LAYERS); a session in a session shares them.
 const maxRulesets = 16
 
-// NewPlan makes the rulesets for c on a kernel with that Landlock ABI. Rules that Cover doesn't call enforced
+// NewPlan makes the rulesets for c on a kernel with that Landlock ABI. Rules that Report doesn't call enforced
 // are still planned as far as they go: whether that is far enough has been decided by then.
 func NewPlan(c *policy.Compiled, abi int) (*Plan, error) {
 	return planFor(c, abi, isRoot())

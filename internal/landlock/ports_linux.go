@@ -6,10 +6,10 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// CoverPorts is the part of Cover that is about the network, and about system calls, for a backend that needs Landlock for
+// ReportPorts is the part of Report about the network, and system calls, for a backend that needs Landlock for
 // nothing else.
-func CoverPorts(c *policy.Compiled, abi int) []policy.Coverage {
-	k := &cover{c: c, abi: abi}
+func ReportPorts(c *policy.Compiled, abi int) []policy.Enforceability {
+	k := &report{c: c, abi: abi}
 	for _, l := range c.Layers {
 		k.net(l)
 		k.syscalls(l)

@@ -51,16 +51,16 @@ func TestOpenProc(t *testing.T) {
 		plan, err := planFor(compiled, 7, c.root)
 		childtest.Must(t, err)
 		opens := slices.ContainsFunc(plan.Rulesets[0].Grants, func(g Grant) bool { return g.Path == proc && g.Rule != nil && g.Rule.FS.Written == ownProc })
-		rows, why := coverFor(compiled, 7, c.root), "none"
+		rows, why := reportFor(compiled, 7, c.root), "none"
 		for _, row := range rows {
 			if row.Rule.FS.Path == ownProc && !strings.Contains(row.Why, "decides") {
 				why = row.Why
 			}
-			if open := row.Opens == proc; open != (open && c.opens && row.Soft && row.Status == policy.Partly) {
+			if open := row.Opens == proc; open != (open && c.opens && row.Advisory && row.Status == policy.Partly) {
 				t.Errorf("%s: %+v", c.what, row)
 			}
 		}
-		if opens != c.opens || !strings.Contains(why, c.why) || opens != slices.ContainsFunc(rows, func(row policy.Coverage) bool { return row.Opens == proc }) {
+		if opens != c.opens || !strings.Contains(why, c.why) || opens != slices.ContainsFunc(rows, func(row policy.Enforceability) bool { return row.Opens == proc }) {
 			t.Errorf("%s: /proc is opened: %v, said: %q", c.what, opens, why)
 		}
 	}

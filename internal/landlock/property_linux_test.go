@@ -291,15 +291,15 @@ func TestEnforcedIsThePolicy(t *testing.T) {
 	t.Logf("%d of %d policies were enforced and compared, with %d rules that Landlock is stricter than", held, tried, stricter)
 }
 
-// asRoot is Cover without the help of file permissions, which the tree in memory hasn't.
+// asRoot is Report without the help of file permissions, which the tree in memory hasn't.
 type asRoot struct {
 	c   *policy.Compiled
 	abi int
 }
 
-func (a *asRoot) rows() []policy.Coverage {
-	var out []policy.Coverage
-	for _, row := range Cover(a.c, a.abi) {
+func (a *asRoot) rows() []policy.Enforceability {
+	var out []policy.Enforceability
+	for _, row := range Report(a.c, a.abi) {
 		if row.By == byPermissions {
 			row.Status = policy.NotEnforceable
 		}

@@ -12,7 +12,7 @@ import (
 // leads there comes to it. So what a rule takes away at one name, a rule for another one may give.
 
 // otherwise judges a rule whose path has other names by bind mounts: bad says that more is given under one of those.
-func (t *tree) otherwise(r *policy.Rule) (w word, bad bool) {
+func (t *tree) otherwise(r *policy.Rule) (w status, bad bool) {
 	for i := range t.aliases {
 		a := &t.aliases[i]
 		back := fspath.Alias{From: a.To, To: a.From, Holes: a.Holes}
@@ -31,22 +31,22 @@ func (t *tree) otherwise(r *policy.Rule) (w word, bad bool) {
 			}
 		}
 	}
-	return word{}, false
+	return status{}, false
 }
 
 // gives judges a rule that may narrow what another one grants at one of an alias's names.
-func (t *tree) gives(a *fspath.Alias, at string, grant, r *policy.Rule) (w word, bad bool) {
+func (t *tree) gives(a *fspath.Alias, at string, grant, r *policy.Rule) (w status, bad bool) {
 	more := capsOf(grant) &^ r.FS.Caps
 	if more == 0 || t.layer.RuleByAlias(a, at) != r {
-		return word{}, false
+		return status{}, false
 	}
 	other, _ := a.Other(at)
-	return cannot(fmt.Sprintf("landlock can't take away beneath a grant: %s gives %s on %s, and that is %s, too (a bind mount)",
+	return notEnforceable(fmt.Sprintf("landlock can't take away beneath a grant: %s gives %s on %s, and that is %s, too (a bind mount)",
 		grant.ID, more, at, other)), true
 }
 
 // linked judges a rule about a file that has other names by hard links; w is what is to be said about its own name.
-func (t *tree) linked(r *policy.Rule, w word) word {
+func (t *tree) linked(r *policy.Rule, w status) status {
 	i := slices.IndexFunc(t.order, func(g *policy.Rule) bool { return g.FS.Caps&^r.FS.Caps != 0 })
 	if i < 0 {
 		return w
@@ -57,13 +57,13 @@ func (t *tree) linked(r *policy.Rule, w word) word {
 }
 
 // ownLinked judges the protection of a file of toolguard's own in the same way: it holds if some authority grants no more.
-func (k *cover) ownLinked(r *policy.Rule) (w word, bad bool) {
+func (k *report) ownLinked(r *policy.Rule) (w status, bad bool) {
 	if !k.c.Pinned(r) {
-		return word{}, false
+		return status{}, false
 	}
 	for _, t := range k.trees {
 		if w = t.linked(r, enforced("")); w.status == policy.Enforced {
-			return word{}, false
+			return status{}, false
 		}
 	}
 	return w, true

@@ -25,7 +25,7 @@ func (t twice) File(p string) (fspath.FileID, uint64, error) {
 }
 
 // TestCoverOtherNames reads like TestCover: what is said of rules about things that have two names.
-func TestCoverOtherNames(t *testing.T) {
+func TestReportAliases(t *testing.T) {
 	sys := twice{forest{
 		"/": fspath.Dir, "/ws": fspath.Dir, "/data": fspath.Dir, "/data/s": fspath.Dir, "/mnt": fspath.Dir, "/mnt/s": fspath.Dir,
 		"/ws/a": fspath.File, "/data/a": fspath.File, "/srv": fspath.Dir, "/opt": fspath.Dir,
@@ -56,12 +56,12 @@ func TestCoverOtherNames(t *testing.T) {
 	} {
 		l := policy.SourceLayer{Authority: policy.Session, FS: c.rules}
 		compiled := compileSource(t, sys, &policy.Source{Workspace: "/ws", Layers: []policy.SourceLayer{l}})
-		wantRow(t, c.what, Cover(compiled, 7), c.id, c.status, c.why)
+		wantRow(t, c.what, Report(compiled, 7), c.id, c.status, c.why)
 	}
 }
 
 // TestCoverOwnOtherNames holds that a policy under another name is as safe as under its own.
-func TestCoverOwnOtherNames(t *testing.T) {
+func TestReportOwnAliases(t *testing.T) {
 	sys := twice{forest{"/": fspath.Dir, "/ws": fspath.Dir, "/data": fspath.Dir, "/mnt": fspath.Dir, "/ws/a": fspath.File, "/data/a": fspath.File, "/data/p": fspath.File}}
 	for _, c := range []struct {
 		file, granted string
@@ -82,11 +82,11 @@ func TestCoverOwnOtherNames(t *testing.T) {
 		}
 		compiled := compileSource(t, sys, &src)
 		i := 0
-		rows := Cover(compiled, 7)
+		rows := Report(compiled, 7)
 		for rows[i].Rule.FS.Path != c.file {
 			i++
 		}
-		if rows[i].Status != c.status || !strings.Contains(rows[i].Why, c.why) || rows[i].Soft != (c.own && c.status != policy.Enforced) {
+		if rows[i].Status != c.status || !strings.Contains(rows[i].Why, c.why) || rows[i].Advisory != (c.own && c.status != policy.Enforced) {
 			t.Errorf("%s: %+v", c.file, rows[i])
 		}
 	}

@@ -9,18 +9,18 @@ import (
 )
 
 // commands adds a row for each command rule of a layer.
-func (k *cover) commands(l *policy.Layer) {
+func (k *report) commands(l *policy.Layer) {
 	for _, r := range l.Commands.Rules() {
 		k.add(r, command(l, r.Command))
 	}
 }
 
-func command(l *policy.Layer, c *policy.CompiledCommand) word {
+func command(l *policy.Layer, c *policy.CompiledCommand) status {
 	switch {
 	case !c.AnyArgs():
-		return cannot("landlock sees which program is executed, not its arguments, nor what it's called")
+		return notEnforceable("landlock sees which program is executed, not its arguments, nor what it's called")
 	case c.HasEnvs:
-		return cannot("the variables of a single program can't be filtered from outside it")
+		return notEnforceable("the variables of a single program can't be filtered from outside it")
 	case !restricts(l, policy.Commands):
 		return enforced("everything else is allowed too")
 	case c.Program == "":

@@ -8,7 +8,7 @@ import (
 )
 
 // fs adds a row for each fs rule of a layer, in rule order.
-func (k *cover) fs(l *policy.Layer) {
+func (k *report) fs(l *policy.Layer) {
 	t := k.treeOf(l)
 	for _, r := range l.FS.Rules() {
 		switch {
@@ -17,7 +17,7 @@ func (k *cover) fs(l *policy.Layer) {
 		case t == nil && r.FS.Caps == policy.AllCaps:
 			k.add(r, enforced("everything else is allowed too"))
 		case t == nil:
-			k.add(r, cannot("what the default allows can't be taken away: landlock can only grant"))
+			k.add(r, notEnforceable("what the default allows can't be taken away: landlock can only grant"))
 		case r.FS.Last != "":
 			k.add(r, t.pattern(r))
 		default:
@@ -27,7 +27,7 @@ func (k *cover) fs(l *policy.Layer) {
 }
 
 // literal judges a rule with a path, under all names of what's there.
-func (k *cover) literal(t *tree, r *policy.Rule) word {
+func (k *report) literal(t *tree, r *policy.Rule) status {
 	w := t.literal(r)
 	if w.status == policy.NotEnforceable || t.at[r.FS.Path] != r {
 		return w
@@ -42,7 +42,7 @@ func (k *cover) literal(t *tree, r *policy.Rule) word {
 }
 
 // literal judges a rule with a path, by that name.
-func (t *tree) literal(r *policy.Rule) word {
+func (t *tree) literal(r *policy.Rule) status {
 	if last := t.at[r.FS.Path]; last != r {
 		return enforced(last.ID + " on the same path decides")
 	}
@@ -52,7 +52,7 @@ func (t *tree) literal(r *policy.Rule) word {
 	case t.proc != nil && r.FS.Path == ownProc:
 		return openedProc()
 	case have&^want != 0:
-		return cannot(fmt.Sprintf("landlock can't take away beneath a grant: %s gives %s on %s", up.ID, have&^want, up.FS.Path))
+		return notEnforceable(fmt.Sprintf("landlock can't take away beneath a grant: %s gives %s on %s", up.ID, have&^want, up.FS.Path))
 	case have == want:
 		return enforced("")
 	case own(r.FS.Path):
@@ -84,35 +84,35 @@ func ofFolder(r *policy.Rule, have policy.Caps) policy.Caps {
 }
 
 // openedProc judges the rule for which openProc opens /proc: reported, and no reason not to start.
-func openedProc() word {
+func openedProc() status {
 	w := partly("landlock can't tell the session's own /proc entries from others', and programs need theirs: the command lines, states and " +
 		"network tables of other processes can be read, and the kernel's files that everybody may read; not others' memory, environment and open files")
-	w.soft, w.opens = true, proc
+	w.advisory, w.opens = true, proc
 	return w
 }
 
 // closedProc judges a rule about the session's own /proc entries where the others are to stay closed.
-func closedProc() word {
+func closedProc() status {
 	return stricter("/proc entries of the session's own processes can't be told from those of others, so they aren't readable")
 }
 
 // together judges capabilities that the kernel doesn't give one by one. A new file is opened for writing like any
 // other; a program is opened for reading when it's executed (do_open_execat); a hard link needs nothing on its old name.
-func together(c policy.Caps) (w word, bad bool) {
+func together(c policy.Caps) (w status, bad bool) {
 	switch {
 	case c&policy.Create != 0 && c&policy.Update == 0:
-		return cannot("landlock can't let files be created without update: they couldn't be written"), true
+		return notEnforceable("landlock can't let files be created without update: they couldn't be written"), true
 	case c&policy.Execute != 0 && c&policy.Read == 0:
-		return cannot("landlock can't let programs be executed without read"), true
+		return notEnforceable("landlock can't let programs be executed without read"), true
 	case c&policy.Create != 0 && c&policy.Read == 0:
 		return partly("files that may not be read could still get further hard links"), true
 	}
-	return word{}, false
+	return status{}, false
 }
 
 // place judges what a rule gives beyond the rule around it. A grant is tied to the file or folder: where that can be moved, or
 // linked under another name, the grant goes along; and what is put in its place doesn't have it.
-func place(r, up *policy.Rule, have, more policy.Caps) word {
+func place(r, up *policy.Rule, have, more policy.Caps) status {
 	switch {
 	case more == 0:
 	case r.FS.Dir && have&moving == moving:
@@ -127,18 +127,18 @@ func place(r, up *policy.Rule, have, more policy.Caps) word {
 
 // pattern judges a match rule. It gives nothing, so it holds where every rule that reaches where it could hit grants no more
 // than it does. Where the session may create, the policy wouldn't let a file be renamed to a name that gives more; Landlock would.
-func (t *tree) pattern(r *policy.Rule) word {
+func (t *tree) pattern(r *policy.Rule) status {
 	less, creates := t.deciding(r.FS.Path) == nil && r.FS.Caps != 0, false
 	for _, other := range t.reaching(r.FS.Path) {
 		if other.FS.Caps&^r.FS.Caps != 0 {
-			return cannot(fmt.Sprintf("landlock has no patterns, and %s grants %s on %s", other.ID, other.FS.Caps, other.FS.Path))
+			return notEnforceable(fmt.Sprintf("landlock has no patterns, and %s grants %s on %s", other.ID, other.FS.Caps, other.FS.Path))
 		}
 		if other.FS.Caps != r.FS.Caps {
 			less, creates = true, creates || other.FS.Caps&policy.Create != 0
 		}
 	}
 	if creates {
-		return cannot("landlock can't grant by pattern: name the paths")
+		return notEnforceable("landlock can't grant by pattern: name the paths")
 	}
 	if less {
 		return stricter("landlock can't grant by pattern: name the paths")
@@ -164,7 +164,7 @@ func anyRule(*policy.Rule) bool { return true }
 
 // withheld reports whether no session has any of the capabilities on p or anything beneath it: some authority's rules don't give them. If
 // not, by is a rule that does, nil if no layer restricts fs.
-func (k *cover) withheld(p string, caps policy.Caps, counts func(*policy.Rule) bool) (ok bool, by *policy.Rule) {
+func (k *report) withheld(p string, caps policy.Caps, counts func(*policy.Rule) bool) (ok bool, by *policy.Rule) {
 	for _, t := range k.trees {
 		if by = t.giving(p, caps, counts); by == nil {
 			return true, nil
@@ -174,14 +174,14 @@ func (k *cover) withheld(p string, caps policy.Caps, counts func(*policy.Rule) b
 }
 
 // protect judges what protect takes away.
-func (k *cover) protect(l *policy.Layer, r *policy.Rule) word {
+func (k *report) protect(l *policy.Layer, r *policy.Rule) status {
 	return k.taking(l, r, taking{
 		policy.Write, l.Mode, func(p string) bool { return l.Protect.Deciding(p) != nil }, func(g *policy.Rule) bool { return g.FS.Unprotect },
 	})
 }
 
 // secrets judges what secrets takes away.
-func (k *cover) secrets(l *policy.Layer, r *policy.Rule) word {
+func (k *report) secrets(l *policy.Layer, r *policy.Rule) status {
 	if r.FS.Caps != 0 {
 		return enforced("an exception, which takes nothing away")
 	}
@@ -198,8 +198,8 @@ type taking struct {
 	lifts  func(*policy.Rule) bool
 }
 
-// taking judges a rule that takes away beneath grants; with "auto" the answer is reported and never a refusal.
-func (k *cover) taking(l *policy.Layer, r *policy.Rule, of taking) word {
+// taking judges a rule that takes away beneath grants; with "auto" the answer is advisory.
+func (k *report) taking(l *policy.Layer, r *policy.Rule, of taking) status {
 	about := subject{l, of.caps, r.FS.Path, r.FS.Last == ""}
 	if k.about != about {
 		k.about, k.same = about, k.taken(l, about, of)
@@ -215,7 +215,7 @@ type subject struct {
 	literal bool
 }
 
-func (k *cover) taken(l *policy.Layer, about subject, of taking) word {
+func (k *report) taken(l *policy.Layer, about subject, of taking) status {
 	// A rule on a single file matters only when it's that file that is covered.
 	counts := func(g *policy.Rule) bool {
 		return about.literal || g.FS.Dir || g.FS.Missing || of.covers(g.FS.Path)
@@ -228,36 +228,36 @@ func (k *cover) taken(l *policy.Layer, about subject, of taking) word {
 	if ok {
 		return enforced("")
 	}
-	w := cannot("nothing restricts fs, and landlock can only grant")
+	w := notEnforceable("nothing restricts fs, and landlock can only grant")
 	if by != nil {
 		w.why = fmt.Sprintf("landlock can't take away beneath a grant: %s gives %s on %s", by.ID, by.FS.Caps&of.caps, by.FS.Path)
 	}
-	w.soft = of.mode == policy.ProtectAuto
+	w.advisory = of.mode == policy.ProtectAuto
 	return w
 }
 
 // own judges the protection of toolguard's own files and the policy's.
-func (k *cover) own(r *policy.Rule) word {
+func (k *report) own(r *policy.Rule) status {
 	ok, by := k.withheld(r.FS.Path, policy.Write, anyRule)
 	linked, bad := k.ownLinked(r)
 	switch {
 	case ok && !bad:
 		return enforced("")
 	case !k.root && rootsAlone(r.FS.Path):
-		return word{status: policy.Enforced, why: "only root can change it", by: byPermissions}
+		return status{status: policy.Enforced, why: "only root can change it", by: byPermissions}
 	case ok:
 		return linked
 	case by == nil && r.FS.Path == groups:
 		return enforced("nor can anything be made directly in /, /sys and /sys/fs")
 	case by == nil: // who may change everything can replace toolguard itself
-		w := cannot("fs = \"allow\" lets the command change every file, and so " + r.FS.Path + ": grant by rules what it's to change")
-		w.soft = true
+		w := notEnforceable("fs = \"allow\" lets the command change every file, and so " + r.FS.Path + ": grant by rules what it's to change")
+		w.advisory = true
 		return w
 	}
-	w := cannot(fmt.Sprintf("%s lets the command write %s: move it out of there, or name this rule in --allow-degraded",
+	w := notEnforceable(fmt.Sprintf("%s lets the command write %s: move it out of there, or name this rule in --allow-degraded",
 		by.ID, r.FS.Path))
 	if r.Position.File == policy.UserFolders { // as with protect: "auto", whoever lets a command write a home also lets it write what the shell starts with
-		w.soft = true
+		w.advisory = true
 		w.why = fmt.Sprintf("landlock can't take away beneath a grant: %s lets the command write %s", by.ID, r.FS.Path)
 	}
 	return w

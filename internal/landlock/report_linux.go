@@ -13,15 +13,15 @@ const (
 	byPermissions = "file permissions"
 )
 
-// Cover reports how far Landlock, together with the system call filters of package seccomp, enforces each rule of c on a
-// kernel with that ABI: a row for each fs, net and command rule, what protect and secrets cover, and toolguard's own files, in
+// Report returns how far Landlock, together with the system call filters of package seccomp, enforces each rule of c on a
+// kernel with that ABI: a row for each fs, net and command rule, the rules of protect and secrets, and toolguard's own files, in
 // the order of the layers. It reads the programs that command rules name, for their interpreters.
-func Cover(c *policy.Compiled, abi int) []policy.Coverage {
-	return coverFor(c, abi, isRoot())
+func Report(c *policy.Compiled, abi int) []policy.Enforceability {
+	return reportFor(c, abi, isRoot())
 }
 
-func coverFor(c *policy.Compiled, abi int, root bool) []policy.Coverage {
-	k := &cover{c: c, abi: abi, root: root, rows: make([]policy.Coverage, 0, len(c.Rules)+8)}
+func reportFor(c *policy.Compiled, abi int, root bool) []policy.Enforceability {
+	k := &report{c: c, abi: abi, root: root, rows: make([]policy.Enforceability, 0, len(c.Rules)+8)}
 	for _, l := range c.Layers {
 		if l.Authority == policy.Builtin {
 			continue
@@ -36,41 +36,43 @@ func coverFor(c *policy.Compiled, abi int, root bool) []policy.Coverage {
 	return k.rows
 }
 
-type cover struct {
+type report struct {
 	c     *policy.Compiled
 	abi   int
 	root  bool
 	trees []*tree // of the layers that restrict fs
-	rows  []policy.Coverage
+	rows  []policy.Enforceability
 
 	about subject // what was judged last of what takes away, and how
-	same  word
+	same  status
 }
 
-// word is the status of a rule and what is to be said about it.
-type word struct {
-	status policy.Status
-	why    string
-	by     string
-	soft   bool
-	less   bool // not all is granted that could be
-	opens  string
+// status is the status of a rule, with the reason.
+type status struct {
+	status   policy.Status
+	why      string
+	by       string
+	advisory bool
+	stricter bool // not all is granted that could be
+	opens    string
 }
 
-func enforced(note string) word { return word{status: policy.Enforced, why: note, by: byLandlock} }
-func stricter(why string) word {
-	return word{status: policy.Enforced, why: why, by: byLandlock, less: true}
+func enforced(note string) status { return status{status: policy.Enforced, why: note, by: byLandlock} }
+func stricter(why string) status {
+	return status{status: policy.Enforced, why: why, by: byLandlock, stricter: true}
 }
-func partly(why string) word { return word{status: policy.Partly, why: why, by: byLandlock} }
-func cannot(why string) word { return word{status: policy.NotEnforceable, why: why, by: byLandlock} }
+func partly(why string) status { return status{status: policy.Partly, why: why, by: byLandlock} }
+func notEnforceable(why string) status {
+	return status{status: policy.NotEnforceable, why: why, by: byLandlock}
+}
 
-func (k *cover) add(r *policy.Rule, w word) {
-	k.rows = append(k.rows, policy.Coverage{
-		ID: r.ID, Rule: r, Position: r.Position, Status: w.status, Why: w.why, By: w.by, Soft: w.soft, Stricter: w.less, Opens: w.opens,
+func (k *report) add(r *policy.Rule, w status) {
+	k.rows = append(k.rows, policy.Enforceability{
+		ID: r.ID, Rule: r, Position: r.Position, Status: w.status, Why: w.why, By: w.by, Advisory: w.advisory, Stricter: w.stricter, Opens: w.opens,
 	})
 }
 
-func (k *cover) layer(l *policy.Layer) {
+func (k *report) layer(l *policy.Layer) {
 	if l.Authority == policy.Builtin {
 		for _, r := range l.FS.Rules() {
 			k.add(r, k.own(r))
@@ -89,9 +91,9 @@ func (k *cover) layer(l *policy.Layer) {
 	k.syscalls(l)
 }
 
-func (k *cover) syscalls(l *policy.Layer) {
+func (k *report) syscalls(l *policy.Layer) {
 	if s := l.Syscalls; s.Profile != "" || len(s.Allow)+len(s.Deny) > 0 {
-		k.rows = append(k.rows, policy.Coverage{
+		k.rows = append(k.rows, policy.Enforceability{
 			ID: layerID(l, "syscalls"), Position: s.Position, Status: policy.Enforced, By: bySeccomp,
 		})
 	}
@@ -105,7 +107,7 @@ func layerID(l *policy.Layer, what string) string {
 	return l.Authority.String() + "." + what
 }
 
-func (k *cover) treeOf(l *policy.Layer) *tree {
+func (k *report) treeOf(l *policy.Layer) *tree {
 	i := slices.IndexFunc(k.trees, func(t *tree) bool { return t.layer == l })
 	if i < 0 {
 		return nil

@@ -17,7 +17,7 @@ import (
 )
 
 // TestCover reads like a report: a policy, and what is said about the rule with an id.
-func TestCover(t *testing.T) {
+func TestReport(t *testing.T) {
 	ws := workspace(t)
 	fs := func(rs ...policy.FSRule) policy.SourceLayer { return policy.SourceLayer{FS: rs} }
 	net := func(rs ...policy.NetRule) policy.SourceLayer { return policy.SourceLayer{Net: rs, TLSIntercept: true} }
@@ -138,15 +138,15 @@ func TestCover(t *testing.T) {
 		{"unknown", cmds(policy.CommandRule{Name: "no-such-program"}), "commands.no-such-program", yes, "no such program"},
 		{"script", cmds(policy.CommandRule{Name: ws + "/rwx/script"}), "commands." + ws + "/rwx/script", partly, "it's a script"},
 	} {
-		row := wantRow(t, c.what, Cover(compileAt(t, ws, c.layer), 7), c.id, min(c.status, yes), c.why)
+		row := wantRow(t, c.what, Report(compileAt(t, ws, c.layer), 7), c.id, min(c.status, yes), c.why)
 		if row.Stricter != (c.status == less) {
 			t.Errorf("%s: stricter is %v", c.what, row.Stricter)
 		}
-		if soft := max(c.layer.Protect, c.layer.Secrets) == policy.ProtectAuto && c.status == no; row.Soft != soft { // else it's refused
-			t.Errorf("%s: soft is %v", c.what, row.Soft)
+		if advisory := max(c.layer.Protect, c.layer.Secrets) == policy.ProtectAuto && c.status == no; row.Advisory != advisory { // else it's refused
+			t.Errorf("%s: advisory is %v", c.what, row.Advisory)
 		}
 	}
-	for _, row := range slices.Concat(Cover(compileAt(t, ws, fs(rule("rw", r))), 7), CoverPorts(compileAt(t, ws, fs(rule("rw", r))), 7)) {
+	for _, row := range slices.Concat(Report(compileAt(t, ws, fs(rule("rw", r))), 7), ReportPorts(compileAt(t, ws, fs(rule("rw", r))), 7)) {
 		if row.ID == "net" || row.ID == "syscalls" {
 			t.Errorf("a row for what nobody says: %+v", row)
 		}
@@ -167,19 +167,19 @@ func TestCover(t *testing.T) {
 		{"UDP of a host", []policy.NetRule{{Host: "1.1.1.1", Port: 53, Protocol: "udp", Allow: true}}, 10, partly, "any host on UDP port 53"},
 		{"UDP to listen on", []policy.NetRule{{Host: "127.0.0.1", Port: 53, Protocol: "udp", Listen: true, Allow: true}}, 10, no, "answer"},
 	} {
-		wantRow(t, c.what, Cover(compileAt(t, ws, net(c.rules...)), c.abi), "net.1", c.status, c.why)
+		wantRow(t, c.what, Report(compileAt(t, ws, net(c.rules...)), c.abi), "net.1", c.status, c.why)
 	}
 	for abi, want := range map[int]policy.Status{3: no, 4: partly} {
-		for _, cover := range []func(*policy.Compiled, int) []policy.Coverage{Cover, CoverPorts} {
-			wantRow(t, "TCP", cover(compileAt(t, ws, net(policy.NetRule{Host: "example.com", Port: 443, Allow: true})), abi), "net.1", want, " ")
+		for _, report := range []func(*policy.Compiled, int) []policy.Enforceability{Report, ReportPorts} {
+			wantRow(t, "TCP", report(compileAt(t, ws, net(policy.NetRule{Host: "example.com", Port: 443, Allow: true})), abi), "net.1", want, " ")
 		}
 	}
 }
 
 // wantRow is the row with an id, which has a status and says something, or nothing.
-func wantRow(t *testing.T, what string, rows []policy.Coverage, id string, status policy.Status, why string) (row policy.Coverage) {
+func wantRow(t *testing.T, what string, rows []policy.Enforceability, id string, status policy.Status, why string) (row policy.Enforceability) {
 	t.Helper()
-	if i := slices.IndexFunc(rows, func(r policy.Coverage) bool { return r.ID == id }); i >= 0 {
+	if i := slices.IndexFunc(rows, func(r policy.Enforceability) bool { return r.ID == id }); i >= 0 {
 		row = rows[i]
 	}
 	if row.ID != id || row.Status != status || row.Why != why && (why == "" || !strings.Contains(row.Why, why)) {
@@ -189,7 +189,7 @@ func wantRow(t *testing.T, what string, rows []policy.Coverage, id string, statu
 }
 
 // TestCoverTwo is TestCover for what depends on another authority.
-func TestCoverTwo(t *testing.T) {
+func TestReportTwoLayers(t *testing.T) {
 	ws := workspace(t)
 	guard := policy.SourceLayer{Authority: policy.Session, Protect: policy.ProtectOn, Protected: []policy.FSRule{{Match: "/**/.envrc"}}}
 	writes, reads, lifts := policy.FSRule{Path: "rw", Caps: r | w}, rule("rw", r), policy.FSRule{Path: "rw", Caps: r | w, Unprotect: true}
@@ -207,15 +207,15 @@ func TestCoverTwo(t *testing.T) {
 	} {
 		host, own := policy.SourceLayer{Authority: policy.Host, FS: c.host, Syscalls: policy.Syscalls{Profile: "strict"}}, guard
 		host.Defaults[policy.Net], own.FS = policy.Deny, c.own
-		rows := Cover(compileSource(t, hostfs.Machine{}, &policy.Source{Workspace: ws, Layers: []policy.SourceLayer{host, own}}), 7)
+		rows := Report(compileSource(t, hostfs.Machine{}, &policy.Source{Workspace: ws, Layers: []policy.SourceLayer{host, own}}), 7)
 		wantRow(t, c.what, rows, "protect.1", c.status, c.why)
 		wantRow(t, c.what, rows, "host.net", policy.Enforced, "no internet socket at all")
 		wantRow(t, c.what, rows, "host.syscalls", policy.Enforced, "")
 	}
 }
 
-// TestCoverOwn holds that the policy's own file where the command may write is a refusal that says what to do.
-func TestCoverOwn(t *testing.T) {
+// The policy's own file, where the command may write it, prevents the start, and the report advises what to do.
+func TestReportOwnFiles(t *testing.T) {
 	ws := workspace(t)
 	for _, c := range []struct {
 		file   string
@@ -231,14 +231,14 @@ func TestCoverOwn(t *testing.T) {
 	} {
 		c.layer.Authority = policy.Session
 		compiled := compileSource(t, hostfs.Machine{}, &policy.Source{Workspace: ws, Files: []string{ws + c.file}, Layers: []policy.SourceLayer{c.layer}})
-		var row policy.Coverage
-		for _, r := range Cover(compiled, 7) {
+		var row policy.Enforceability
+		for _, r := range Report(compiled, 7) {
 			if r.Rule.FS.Path == ws+c.file {
 				row = r
 				break
 			}
 		}
-		if row.Rule == nil || row.Status != c.status || !strings.Contains(row.Why, c.why) || row.Soft != (c.layer.FS == nil) {
+		if row.Rule == nil || row.Status != c.status || !strings.Contains(row.Why, c.why) || row.Advisory != (c.layer.FS == nil) {
 			t.Errorf("%s: %+v", c.file, row)
 		}
 	}

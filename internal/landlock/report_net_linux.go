@@ -9,24 +9,24 @@ import (
 
 // net adds a row for each net rule of a layer, or one for all where it has none. Where an authority grants nothing, nothing of what the
 // others say is left to be enforced.
-func (k *cover) net(l *policy.Layer) {
+func (k *report) net(l *policy.Layer) {
 	rules := l.Net.Rules()
 	for _, r := range rules {
 		switch {
 		case k.c.DeniesNet():
-			k.add(r, word{status: policy.Enforced, why: "no internet socket at all", by: bySeccomp})
+			k.add(r, status{status: policy.Enforced, why: "no internet socket at all", by: bySeccomp})
 		case !restricts(l, policy.Net) && r.Net.Allow:
 			k.add(r, enforced("everything else is allowed too"))
 		case !restricts(l, policy.Net):
-			k.add(r, cannot("what the default allows can't be taken away by host: landlock sees ports"))
+			k.add(r, notEnforceable("what the default allows can't be taken away by host: landlock sees ports"))
 		case !r.Net.Allow:
-			k.add(r, cannot("landlock sees ports, no hosts, so this exception to what is granted can't be made"))
+			k.add(r, notEnforceable("landlock sees ports, no hosts, so this exception to what is granted can't be made"))
 		default:
 			k.add(r, k.grant(rules, r.Net))
 		}
 	}
 	if restricts(l, policy.Net) && len(rules) == 0 {
-		k.rows = append(k.rows, policy.Coverage{
+		k.rows = append(k.rows, policy.Enforceability{
 			ID: layerID(l, "net"), Status: policy.Enforced, Why: "no internet socket at all", By: bySeccomp,
 		})
 	}
@@ -34,17 +34,17 @@ func (k *cover) net(l *policy.Layer) {
 
 // grant judges a rule that grants, in a layer that denies the rest. What Landlock can hold to is a TCP or UDP port on every
 // address, v4 and v6, to connect or send to.
-func (k *cover) grant(rules []*policy.Rule, n *policy.CompiledNet) word {
+func (k *report) grant(rules []*policy.Rule, n *policy.CompiledNet) status {
 	what := "any host on " + portsText(n)
 	switch udp := isUDP(n); {
 	case udp && k.abi < 10:
-		return cannot("landlock doesn't limit UDP before ABI 10: any host on any UDP port could be reached")
+		return notEnforceable("landlock doesn't limit UDP before ABI 10: any host on any UDP port could be reached")
 	case udp && n.Listen:
-		return cannot("landlock lets nobody who binds a UDP port answer: those who ask do so from any port")
+		return notEnforceable("landlock lets nobody who binds a UDP port answer: those who ask do so from any port")
 	case n.OwnServers():
-		return cannot("landlock can't tell the session's own servers from others' on loopback: name the port, or use a backend that can (root, or toolguardd)")
+		return notEnforceable("landlock can't tell the session's own servers from others' on loopback: name the port, or use a backend that can (root, or toolguardd)")
 	case k.abi < 4:
-		return cannot("landlock doesn't limit TCP before ABI 4: any host could be reached")
+		return notEnforceable("landlock doesn't limit TCP before ABI 4: any host could be reached")
 	case n.Listen:
 		return partly("landlock limits the port that is bound, but no address, and a socket that was never bound can " +
 			"listen on a port that the kernel chooses")

@@ -123,21 +123,21 @@ const (
 
 func (s Status) String() string { return [...]string{"not enforceable", "partly", "enforced"}[s] }
 
-// Coverage is how far a backend enforces one rule, or something that is always on (Rule is nil, ID names it).
-type Coverage struct {
+// Enforceability is how far a backend enforces one rule, or something that is always on (Rule is nil, ID names it).
+type Enforceability struct {
 	ID       string
 	Rule     *Rule
 	Position Position
 	Status   Status
 	Why      string // what is missing, or for Enforced a note (may be empty)
 	By       string // the mechanism: "landlock", "seccomp", "netguard", "egress", "env", "cgroup", "rlimit", "supervisor"
-	Soft     bool   // advisory, never a reason not to start: protect or secrets = "auto"
+	Advisory bool   // never a reason not to start: protect or secrets = "auto"
 	Opens    string // the folder to which a Partly row's excess is confined, one of the backend's stated gaps; "": it may be anywhere
 
 	Stricter bool // enforced, but the backend grants less than the rule, as Why explains
 }
 
 // Alike reports whether both are built-in rules of one set with the same result.
-func (a *Coverage) Alike(b Coverage) bool {
+func (a *Enforceability) Alike(b Enforceability) bool {
 	return a.Rule != nil && b.Rule != nil && a.Rule.Builtin() && a.Rule.Position.File == b.Rule.Position.File && a.Status == b.Status && a.Why == b.Why && a.By == b.By
 }

@@ -42,11 +42,11 @@ type Result struct {
 // ErrUnrecorded is the failure of a session whose start can't be recorded: nothing was started.
 var ErrUnrecorded = errors.New("nothing was started, as the events can't be written")
 
-// Refused says that the policy can't be enforced here: nothing was started. Exit status 125.
-type Refused struct{ Report backend.Report }
+// NotEnforceable is the error where the policy can't be enforced on this machine: nothing was started. Exit status 125.
+type NotEnforceable struct{ Report backend.Report }
 
-func (e *Refused) Error() string {
-	return fmt.Sprintf("%d rules can't be enforced by the %s backend", len(e.Report.Refusals), e.Report.Backend)
+func (e *NotEnforceable) Error() string {
+	return fmt.Sprintf("%d rules can't be enforced by the %s backend", len(e.Report.Blocking), e.Report.Backend)
 }
 
 func (c *Config) notice(format string, args ...any) {

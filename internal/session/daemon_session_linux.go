@@ -125,8 +125,8 @@ func (l *daemonSession) reconnect() (*api.Stream, error) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		time.Sleep(pause)
 		s, err := l.client.Follow(l.path(api.Notices))
-		var refusal *api.Refusal
-		if err == nil || errors.As(err, &refusal) {
+		var statusError *api.StatusError
+		if err == nil || errors.As(err, &statusError) {
 			return s, err
 		}
 		select {

@@ -46,7 +46,7 @@ type run struct {
 }
 
 // Run runs cfg.Argv under cfg.Policy and returns when it has ended and everything of the session but its TMPDIR is gone. It
-// may be called once. An error means that the command was never started: *Refused, *NotFound, *NotExecutable, or a failure
+// may be called once. An error means that the command was never started: *NotEnforceable, *NotFound, *NotExecutable, or a failure
 // of toolguard or the kernel.
 func (s *Session) Run(cfg Config) (Result, error) {
 	number := newID()
@@ -126,8 +126,8 @@ func (r *run) prepareBy(b backend.Backend) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case len(r.report.Refusals) > 0:
-		return &Refused{r.report}
+	case len(r.report.Blocking) > 0:
+		return &NotEnforceable{r.report}
 	}
 	m, err := r.program()
 	if err != nil {

@@ -131,8 +131,8 @@ func TestContainedDaemon(t *testing.T) {
 	stop := func() { daemontest.Stop(cmd, syscall.SIGKILL) }
 	defer stop()
 	eventually(t, "it answers", func() bool {
-		var refusal *api.Refusal
-		return errors.As((&api.Client{Socket: socket}).Do("GET", api.Status, nil, nil), &refusal)
+		var statusError *api.StatusError
+		return errors.As((&api.Client{Socket: socket}).Do("GET", api.Status, nil, nil), &statusError)
 	})
 	must(t, os.Chmod(socket, 0o666))
 	for daemon, x := range map[string]struct {

@@ -20,7 +20,7 @@ type Agent struct {
 const NamesPreset = "preset:dns"
 
 // AboutHosts reports whether a row of the report is of a rule about hosts.
-func AboutHosts(row policy.Coverage) bool { return row.Rule != nil && row.Rule.Net != nil }
+func AboutHosts(row policy.Enforceability) bool { return row.Rule != nil && row.Rule.Net != nil }
 
 // BeginAgent says in three lines, before a coding agent starts, what is enforced, what isn't, and how to have more.
 func (s *Screen) BeginAgent(x Agent, r backend.Report, c *policy.Compiled) {
@@ -63,7 +63,7 @@ func shortText(x Agent, r backend.Report) string {
 			text += "; to have it enforced, " + r.Instead
 		}
 	}
-	if slices.ContainsFunc(r.Rows, func(row policy.Coverage) bool {
+	if slices.ContainsFunc(r.Rows, func(row policy.Enforceability) bool {
 		return row.Stricter && row.Rule != nil && row.Rule.FS != nil && row.Rule.FS.Last != "" && row.Rule.Position.File == "preset:"+x.Preset
 	}) {
 		text += fmt.Sprintf("; %s won't start: it makes files beside its settings, which %s can't grant without these (docs/agents.md says what helps)", x.Program, r.Backend)
@@ -75,8 +75,8 @@ func shortText(x Agent, r backend.Report) string {
 }
 
 // shortfalls are the kinds of rules that aren't enforced, each with its reasons.
-func shortfalls(notes []policy.Coverage) (parts []string) {
-	var hosts, others []policy.Coverage
+func shortfalls(notes []policy.Enforceability) (parts []string) {
+	var hosts, others []policy.Enforceability
 	protected, secrets := 0, 0
 	var why []string
 	for _, row := range notes {

@@ -48,8 +48,8 @@ func (s *Screen) decision(q explain.Question, a explain.Answer, h backend.Here) 
 func hereRows(h backend.Here) [][]cell {
 	text, st := "enforced by "+h.By, plain
 	switch {
-	case h.Refusal != "":
-		text, st = "nothing starts under this policy: "+h.Refusal, red
+	case h.StartError != "":
+		text, st = "nothing starts under this policy: "+h.StartError, red
 	case h.Status == policy.NotEnforceable:
 		text, st = "not enforced by "+h.Backend+": "+h.Why, red
 	case h.Status == policy.Partly:

@@ -13,7 +13,7 @@ import (
 // Begin says, in one line before the command starts, what isn't enforced, why, and what to do; nothing where all is.
 func (s *Screen) Begin(r backend.Report) {
 	var what, instead string
-	notes := slices.DeleteFunc(slices.Clone(r.Notes), func(row policy.Coverage) bool { return row.Opens != "" }) // a stated gap of every start
+	notes := slices.DeleteFunc(slices.Clone(r.Notes), func(row policy.Enforceability) bool { return row.Opens != "" }) // a stated gap of every start
 	switch n := degraded(notes); {
 	case n != "":
 		what, instead = fmt.Sprintf("%s doesn't enforce %s: %s", r.Backend, n, notes[0].Why), "to have it enforced, "
@@ -29,7 +29,7 @@ func (s *Screen) Begin(r backend.Report) {
 }
 
 // degraded are the ids of rules, those of one kind together: "protect (55 rules), secrets (104 rules)".
-func degraded(notes []policy.Coverage) string {
+func degraded(notes []policy.Enforceability) string {
 	var kinds []string
 	rules := map[string]int{}
 	for _, row := range notes {
@@ -54,7 +54,7 @@ func degraded(notes []policy.Coverage) string {
 }
 
 // shortfall is how far a row isn't enforced, and by what.
-func shortfall(row policy.Coverage, backend string) string {
+func shortfall(row policy.Enforceability, backend string) string {
 	by := row.By
 	if by == "" {
 		by = backend
@@ -66,12 +66,12 @@ func shortfall(row policy.Coverage, backend string) string {
 }
 
 // named is a row's rule by id and text.
-func named(row policy.Coverage) string {
+func named(row policy.Enforceability) string {
 	return strings.TrimSpace(row.ID + " " + ruleText(row))
 }
 
-// Coverage is the enforceability report.
-func (s *Screen) Coverage(r backend.Report, p *policy.Compiled) {
+// Enforceability prints the enforceability report.
+func (s *Screen) Enforceability(r backend.Report, p *policy.Compiled) {
 	defer s.flush()
 	s.line("policy %s, workspace %s, backend %s", s.in(bold, Clean(p.Name)), Clean(p.Workspace), s.in(bold, r.Backend))
 	if len(p.Detected) > 0 {
@@ -83,10 +83,10 @@ func (s *Screen) Coverage(r backend.Report, p *policy.Compiled) {
 		}
 	}
 	refused := map[string]bool{}
-	for _, row := range r.Refusals {
+	for _, row := range r.Blocking {
 		refused[row.ID] = true
 	}
-	rows, builtin := coverageRows(r, refused)
+	rows, builtin := enforceabilityRows(r, refused)
 	s.line("")
 	s.table("  ", rows)
 	if builtin > 0 {
@@ -97,7 +97,7 @@ func (s *Screen) Coverage(r backend.Report, p *policy.Compiled) {
 		s.list("  ", r.Gaps)
 	}
 	s.line("")
-	switch n := len(r.Refusals); {
+	switch n := len(r.Blocking); {
 	case n > 0:
 		s.line("%s: %s can't be enforced here", s.in(red, "the command would not start"), Count(n, "rule"))
 	case len(r.Notes) > 0:
@@ -116,9 +116,9 @@ func detectedText(p *policy.Compiled) string {
 	return strings.Join(list, ", ")
 }
 
-// coverageRows are the rows of the report but for the built-in rules that need no word, which are counted. Built-in rules
+// enforceabilityRows are the rows of the report but for the built-in rules that need no word, which are counted. Built-in rules
 // with the same text share a row.
-func coverageRows(r backend.Report, refused map[string]bool) (rows [][]cell, builtin int) {
+func enforceabilityRows(r backend.Report, refused map[string]bool) (rows [][]cell, builtin int) {
 	for i := 0; i < len(r.Rows); i++ {
 		row := r.Rows[i]
 		isBuiltin := row.Rule != nil && row.Rule.Builtin()
@@ -142,14 +142,14 @@ func coverageRows(r backend.Report, refused map[string]bool) (rows [][]cell, bui
 	return rows, builtin
 }
 
-func ruleText(row policy.Coverage) string {
+func ruleText(row policy.Enforceability) string {
 	if row.Rule == nil {
 		return ""
 	}
 	return explain.RuleText(row.Rule)
 }
 
-func statusCell(row policy.Coverage, refused bool) cell {
+func statusCell(row policy.Enforceability, refused bool) cell {
 	switch {
 	case row.Stricter:
 		return cs(green, row.Status.String()+", stricter")

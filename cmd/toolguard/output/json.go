@@ -65,7 +65,7 @@ type hereAnswer struct {
 }
 
 func hereJSON(h backend.Here) hereAnswer {
-	return hereAnswer{h.Backend, h.Refusal == "", h.Refusal, statusJSON(h.Status), h.Stricter, h.By, h.Why, h.Instead}
+	return hereAnswer{h.Backend, h.StartError == "", h.StartError, statusJSON(h.Status), h.Stricter, h.By, h.Why, h.Instead}
 }
 
 func statusJSON(s policy.Status) string { return strings.ReplaceAll(s.String(), " ", "_") }
@@ -122,13 +122,13 @@ func defaultAction(s policy.DefaultAction) string {
 	return [...]string{"undeclared", "deny", "allow"}[s]
 }
 
-type coverageReport struct {
-	Policy  string     `json:"policy"`
-	Digest  string     `json:"digest"`
-	Backend string     `json:"backend"`
-	Starts  bool       `json:"starts"`
-	Rows    []coverage `json:"rows"`
-	Gaps    []string   `json:"gaps"`
+type enforceabilityReport struct {
+	Policy  string           `json:"policy"`
+	Digest  string           `json:"digest"`
+	Backend string           `json:"backend"`
+	Starts  bool             `json:"starts"`
+	Rows    []enforceability `json:"rows"`
+	Gaps    []string         `json:"gaps"`
 
 	Detected []detected `json:"detected"` // presets in the built-in default policy
 }
@@ -138,7 +138,7 @@ type detected struct {
 	By     string `json:"by"`
 }
 
-type coverage struct {
+type enforceability struct {
 	ID       string   `json:"id"`
 	Status   string   `json:"status"`
 	Stricter bool     `json:"stricter,omitempty"` // the backend grants less than the rule
@@ -150,17 +150,17 @@ type coverage struct {
 	Line     int      `json:"line,omitempty"`
 }
 
-func CoverageJSON(r backend.Report, p *policy.Compiled) coverageReport {
-	j := coverageReport{p.Name, p.Digest, r.Backend, len(r.Refusals) == 0, []coverage{}, append([]string{}, r.Gaps...), []detected{}}
+func EnforceabilityJSON(r backend.Report, p *policy.Compiled) enforceabilityReport {
+	j := enforceabilityReport{p.Name, p.Digest, r.Backend, len(r.Blocking) == 0, []enforceability{}, append([]string{}, r.Gaps...), []detected{}}
 	for _, d := range p.Detected {
 		j.Detected = append(j.Detected, detected{d.Preset, d.By})
 	}
 	refused := map[string]bool{}
-	for _, row := range r.Refusals {
+	for _, row := range r.Blocking {
 		refused[row.ID] = true
 	}
 	for _, row := range r.Rows {
-		j.Rows = append(j.Rows, coverage{
+		j.Rows = append(j.Rows, enforceability{
 			row.ID, statusJSON(row.Status), row.Stricter, refused[row.ID] && row.Status != policy.Enforced,
 			row.Why, row.By, ruleJSON(row.Rule), row.Position.File, row.Position.Line,
 		})

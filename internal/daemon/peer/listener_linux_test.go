@@ -43,7 +43,7 @@ func TestSubordinate(t *testing.T) {
 		err := serve(file).Do("GET", api.Status, nil, &struct{}{})
 		if x.rejected {
 			want := fmt.Sprintf("user %d is a subordinate one of ann's", me)
-			if r := (*api.Refusal)(nil); !errors.As(err, &r) || r.Status != 503 || !strings.Contains(r.Why, want) {
+			if r := (*api.StatusError)(nil); !errors.As(err, &r) || r.Status != 503 || !strings.Contains(r.Why, want) {
 				t.Errorf("%q: %v, want %q", x.text, err, want)
 			}
 		} else if err != nil {

@@ -2,14 +2,14 @@ package backend
 
 import "github.com/toolguard/toolguard/internal/policy"
 
-// coverAudit is the row of what is recorded in addition to denials, where a policy asks for it. why says why it can't be, "" that it can.
-func coverAudit(c *policy.Compiled, by, why string) []policy.Coverage {
+// reportAudit is the row of what is recorded in addition to denials, where a policy asks for it. why says why it can't be, "" that it can.
+func reportAudit(c *policy.Compiled, by, why string) []policy.Enforceability {
 	if !c.Audit.Exec {
 		return nil
 	}
-	row := policy.Coverage{ID: policy.AuditID, Position: c.Audit.Position, Status: policy.Enforced, By: by, Why: why}
+	row := policy.Enforceability{ID: policy.AuditID, Position: c.Audit.Position, Status: policy.Enforced, By: by, Why: why}
 	if why != "" {
 		row.Status = policy.NotEnforceable
 	}
-	return []policy.Coverage{row}
+	return []policy.Enforceability{row}
 }

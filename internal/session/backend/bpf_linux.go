@@ -25,13 +25,13 @@ func bpf(again bool) (Backend, error) {
 		gaps:    bpfGaps,
 		Level:   seccomp.FullMediation,
 		Maker:   ThisProcess,
-		cover: func(b *Backend, c *policy.Compiled) []policy.Coverage {
+		report: func(b *Backend, c *policy.Compiled) []policy.Enforceability {
 			var err error
 			b.Image, err = image.New(c, 1)
 			abi, _ := LandlockABI() // without Landlock it's 0, which holds no port
-			ports := net.cover(c, landlock.CoverPorts(c, abi))
-			ports = coverRings(c, ports, seccomp.Backend{ABI: seccomp.FullMediation, Net: net.Enforces()})
-			return slices.Concat(coverPrograms(c, err), ports, coverEnv(c), coverLimits(c), coverCgroup(c), coverAudit(c, "bpf", ""))
+			ports := net.report(c, landlock.ReportPorts(c, abi))
+			ports = reportRings(c, ports, seccomp.Backend{ABI: seccomp.FullMediation, Net: net.Enforces()})
+			return slices.Concat(reportPrograms(c, err), ports, reportEnv(c), reportLimits(c), reportCgroup(c), reportAudit(c, "bpf", ""))
 		},
 	}, nil
 }
@@ -79,10 +79,10 @@ var bpfGaps = []string{
 		"but without its wall time, and their TMPDIR stays, their cgroup until the next start",
 }
 
-// coverPrograms are the rows of what the programs decide: all of it, if they can be given it.
-func coverPrograms(c *policy.Compiled, impossible error) (rows []policy.Coverage) {
-	add := func(r *policy.Rule, soft bool, partly string) {
-		row := policy.Coverage{ID: r.ID, Rule: r, Position: r.Position, Status: policy.Enforced, By: "bpf", Soft: soft}
+// reportPrograms returns the rows of what the programs decide: all of it, if they can be given it.
+func reportPrograms(c *policy.Compiled, impossible error) (rows []policy.Enforceability) {
+	add := func(r *policy.Rule, advisory bool, partly string) {
+		row := policy.Enforceability{ID: r.ID, Rule: r, Position: r.Position, Status: policy.Enforced, By: "bpf", Advisory: advisory}
 		switch {
 		case impossible != nil:
 			row.Status, row.Why = policy.NotEnforceable, impossible.Error()

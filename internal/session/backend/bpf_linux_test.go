@@ -44,8 +44,8 @@ func TestRingsRow(t *testing.T) {
 		}
 		c, err := policy.Compile(source, hostfs.Machine{})
 		childtest.Must(t, err)
-		rows := []policy.Coverage{{ID: "syscalls"}, {ID: "fs"}, {ID: "host.syscalls"}}
-		if got := coverRings(c, rows, seccomp.Backend{ABI: x.abi}); got[0].Why != x.why || got[1].Why != "" || got[2].Why != x.why {
+		rows := []policy.Enforceability{{ID: "syscalls"}, {ID: "fs"}, {ID: "host.syscalls"}}
+		if got := reportRings(c, rows, seccomp.Backend{ABI: x.abi}); got[0].Why != x.why || got[1].Why != "" || got[2].Why != x.why {
 			t.Errorf("%+v with ABI %d: %+v", x.syscalls, x.abi, got)
 		}
 	}
@@ -61,7 +61,7 @@ func TestEnvsOfCommands(t *testing.T) {
 		layer := policy.SourceLayer{Authority: policy.Session, Commands: []policy.CommandRule{rule}}
 		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
 		childtest.Must(t, err)
-		rows := coverPrograms(c, nil)
+		rows := reportPrograms(c, nil)
 		if last := rows[len(rows)-1]; last.Status != want {
 			t.Errorf("envs %v: %+v, want %s", rule.HasEnvs, last, want)
 		}

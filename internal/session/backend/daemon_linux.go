@@ -63,12 +63,12 @@ func remote(daemon string, asked AskState) (b Backend, ok bool, err error) {
 		Level:   seccomp.FullMediation,
 		Maker:   Daemon,
 		Client:  status.client,
-		cover: func(_ *Backend, c *policy.Compiled) []policy.Coverage {
+		report: func(_ *Backend, c *policy.Compiled) []policy.Enforceability {
 			_, err := image.New(c, 1)
 			abi, _ := LandlockABI()
-			ports := net.coverLent(c, landlock.CoverPorts(c, abi), status.Network)
-			ports = coverRings(c, ports, seccomp.Backend{ABI: seccomp.FullMediation, Net: net.Enforces()})
-			rows := slices.Concat(coverPrograms(c, err), ports, coverEnv(c), coverLimits(c), coverAudit(c, "bpf", ""))
+			ports := net.reportByDaemon(c, landlock.ReportPorts(c, abi), status.Network)
+			ports = reportRings(c, ports, seccomp.Backend{ABI: seccomp.FullMediation, Net: net.Enforces()})
+			rows := slices.Concat(reportPrograms(c, err), ports, reportEnv(c), reportLimits(c), reportAudit(c, "bpf", ""))
 			if NeedsCgroup(c.Limits) {
 				rows = append(rows, cgroup.Report(c, status.Cgroups)...)
 			}

@@ -11,13 +11,13 @@ import (
 
 // Here is what this machine makes of a decision.
 type Here struct {
-	Status   policy.Status // how far the decision is enforced
-	Stricter bool          // an allowed one may be denied: Why says when
-	By       string        // the mechanism; "": none
-	Why      string        // what is missing, or what is stricter; "" for what is enforced as the rule says
-	Refusal  string        // why no command starts under this policy; "" where one does
-	Backend  string        // "" where no backend can be used
-	Instead  string        // what would enforce more, as something to do
+	Status     policy.Status // how far the decision is enforced
+	Stricter   bool          // an allowed one may be denied: Why says when
+	By         string        // the mechanism; "": none
+	Why        string        // what is missing, or what is stricter; "" for what is enforced as the rule says
+	StartError string        // why no command starts under this policy; "" where one does
+	Backend    string        // "" where no backend can be used
+	Instead    string        // what would enforce more, as something to do
 }
 
 // Here says how far the backend enforces an answer to q. layers are what each authority says (explain.Explanation), and are asked for only
@@ -34,7 +34,7 @@ func (r *Report) Here(q explain.Question, a explain.Answer, layers func() []expl
 			}
 		}
 	}
-	h.Refusal, h.Backend, h.Instead = r.refusal(a.Rule), r.Backend, r.Instead
+	h.StartError, h.Backend, h.Instead = r.startError(a.Rule), r.Backend, r.Instead
 	return h
 }
 
@@ -49,9 +49,9 @@ func (r *Report) decided(q explain.Question, allow bool, by policy.Authority, ru
 			return Here{Status: policy.NotEnforceable, Why: why}
 		}
 	}
-	row := r.rowOf(func(row *policy.Coverage) bool { return row.Rule == rule && rule != nil })
+	row := r.rowOf(func(row *policy.Enforceability) bool { return row.Rule == rule && rule != nil })
 	if !allow && (row == nil || row.Status == policy.Enforced) {
-		if wider := r.rowOf(func(row *policy.Coverage) bool { return exceeds(row, q, by) }); wider != nil {
+		if wider := r.rowOf(func(row *policy.Enforceability) bool { return exceeds(row, q, by) }); wider != nil {
 			return Here{Status: policy.Partly, By: wider.By, Why: wider.ID + ": " + wider.Why}
 		}
 	}
@@ -65,8 +65,8 @@ func (r *Report) decided(q explain.Question, allow bool, by policy.Authority, ru
 	return h
 }
 
-func (r *Report) rowOf(is func(*policy.Coverage) bool) *policy.Coverage {
-	i := slices.IndexFunc(r.Rows, func(row policy.Coverage) bool { return is(&row) })
+func (r *Report) rowOf(is func(*policy.Enforceability) bool) *policy.Enforceability {
+	i := slices.IndexFunc(r.Rows, func(row policy.Enforceability) bool { return is(&row) })
 	if i < 0 {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (r *Report) rowOf(is func(*policy.Coverage) bool) *policy.Coverage {
 }
 
 // exceeds says whether a row is of a grant of an authority that gives more here than it says, and so perhaps what is asked for.
-func exceeds(row *policy.Coverage, q explain.Question, by policy.Authority) bool {
+func exceeds(row *policy.Enforceability, q explain.Question, by policy.Authority) bool {
 	rule := row.Rule
 	if row.Status == policy.Enforced || rule == nil || rule.Resource != q.Resource || rule.Authority != by {
 		return false
@@ -82,7 +82,7 @@ func exceeds(row *policy.Coverage, q explain.Question, by policy.Authority) bool
 	switch q.Resource {
 	case policy.FS:
 		inOpened := strings.HasPrefix(q.Target+"/", row.Opens+"/")
-		return row.Status == policy.Partly && (!row.Soft || row.Opens != "" && inOpened) && rule.FS.Caps&q.Caps != 0
+		return row.Status == policy.Partly && (!row.Advisory || row.Opens != "" && inOpened) && rule.FS.Caps&q.Caps != 0
 	case policy.Net:
 		t, err := q.NetTarget()
 		return err == nil && rule.Net.Allow && rule.Net.Listen == q.Listen && (rule.Net.Port == 0 || t.Port == 0 || int(t.Port) == int(rule.Net.Port))
@@ -90,14 +90,14 @@ func exceeds(row *policy.Coverage, q explain.Question, by policy.Authority) bool
 	return true
 }
 
-// refusal says why a command wouldn't start, by the rule that is asked about if that is one of the reasons; "" if it would.
-func (r *Report) refusal(rule *policy.Rule) string {
-	if len(r.Refusals) == 0 {
+// startError returns why a command wouldn't start, for rule if it is one of the reasons; "" if the command would start.
+func (r *Report) startError(rule *policy.Rule) string {
+	if len(r.Blocking) == 0 {
 		return ""
 	}
-	first := r.Refusals[max(0, slices.IndexFunc(r.Refusals, func(row policy.Coverage) bool { return rule != nil && row.Rule == rule }))]
+	first := r.Blocking[max(0, slices.IndexFunc(r.Blocking, func(row policy.Enforceability) bool { return rule != nil && row.Rule == rule }))]
 	text := fmt.Sprintf("%s can't enforce %s (%s): %s", r.Backend, first.ID, first.Position, first.Why)
-	if n := len(r.Refusals) - 1; n > 0 {
+	if n := len(r.Blocking) - 1; n > 0 {
 		text += fmt.Sprintf("; nor %d more (exec --dry-run lists them)", n)
 	}
 	return text
@@ -108,7 +108,7 @@ func (r *Report) refusal(rule *policy.Rule) string {
 func (r *Report) Warnings() (out []explain.Warning) {
 	for i := 0; i < len(r.Rows); {
 		row, n := r.Rows[i], 1
-		for i++; i < len(r.Rows) && row.Alike(r.Rows[i]) && !r.refuses(row.ID); i++ {
+		for i++; i < len(r.Rows) && row.Alike(r.Rows[i]) && !r.blocks(row.ID); i++ {
 			n++
 		}
 		if row.Status == policy.Enforced && !row.Stricter {
@@ -125,7 +125,7 @@ func (r *Report) Warnings() (out []explain.Warning) {
 		case row.Status == policy.Partly:
 			w.Msg = fmt.Sprintf("%s: %s enforces it only partly here: %s", name, r.Backend, row.Why)
 		}
-		if r.refuses(row.ID) {
+		if r.blocks(row.ID) {
 			w.Hint = "exec doesn't start unless --allow-degraded=" + row.ID + " is given"
 		}
 		out = append(out, w)
@@ -133,6 +133,6 @@ func (r *Report) Warnings() (out []explain.Warning) {
 	return out
 }
 
-func (r *Report) refuses(id string) bool {
-	return slices.ContainsFunc(r.Refusals, func(row policy.Coverage) bool { return row.ID == id })
+func (r *Report) blocks(id string) bool {
+	return slices.ContainsFunc(r.Blocking, func(row policy.Enforceability) bool { return row.ID == id })
 }

@@ -29,11 +29,11 @@ func byLandlock() (Backend, error) {
 			}
 			return ""
 		},
-		cover: func(_ *Backend, c *policy.Compiled) []policy.Coverage {
-			rows := net.cover(c, landlock.Cover(c, abi))
-			rows = append(coverRings(c, rows, seccomp.Backend{ABI: abi, Net: net.Enforces()}), coverEnv(c)...)
-			rows = append(append(rows, coverLimits(c)...), coverCgroup(c)...)
-			return append(rows, coverAudit(c, "landlock", "Landlock tells nobody what is executed")...)
+		report: func(_ *Backend, c *policy.Compiled) []policy.Enforceability {
+			rows := net.report(c, landlock.Report(c, abi))
+			rows = append(reportRings(c, rows, seccomp.Backend{ABI: abi, Net: net.Enforces()}), reportEnv(c)...)
+			rows = append(append(rows, reportLimits(c)...), reportCgroup(c)...)
+			return append(rows, reportAudit(c, "landlock", "Landlock tells nobody what is executed")...)
 		},
 	}, nil
 }
@@ -47,8 +47,8 @@ func LandlockABI() (int, error) {
 	return abi, nil
 }
 
-// coverRings says of the rows about system calls that io_uring stays refused, if so.
-func coverRings(c *policy.Compiled, rows []policy.Coverage, o seccomp.Backend) []policy.Coverage {
+// reportRings notes in the rows of system calls that io_uring stays denied, where it does.
+func reportRings(c *policy.Compiled, rows []policy.Enforceability, o seccomp.Backend) []policy.Enforceability {
 	if seccomp.DeniesRings(c, o) {
 		for i, row := range rows {
 			if row.ID == "syscalls" || strings.HasSuffix(row.ID, ".syscalls") {
@@ -59,7 +59,7 @@ func coverRings(c *policy.Compiled, rows []policy.Coverage, o seccomp.Backend) [
 	return rows
 }
 
-func coverCgroup(c *policy.Compiled) []policy.Coverage {
+func reportCgroup(c *policy.Compiled) []policy.Enforceability {
 	if !NeedsCgroup(c.Limits) {
 		return nil
 	}

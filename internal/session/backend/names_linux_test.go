@@ -51,7 +51,7 @@ func TestOtherNames(t *testing.T) {
 		if len(compiled.Links)+len(compiled.Aliases) == 0 {
 			t.Errorf("%s: there is no other name", what)
 		}
-		for _, row := range coverPrograms(compiled, nil) {
+		for _, row := range reportPrograms(compiled, nil) {
 			if row.Status != policy.Enforced {
 				t.Errorf("%s: %s: %v, %q", what, row.ID, row.Status, row.Why)
 			}

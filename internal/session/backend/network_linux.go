@@ -20,25 +20,25 @@ type Network struct {
 // Enforces says whether this holds the session. If not, nothing of the network is granted or restricted, or others do what they can.
 func (n *Network) Enforces() bool { return n != nil && (n.Loaded() || n.ByDaemon) }
 
-// close gives up what cover has prepared, where no session begins.
+// close gives up what report has prepared, where no session begins.
 func (n *Network) close() {
 	if n != nil {
 		n.Network.Close()
 	}
 }
 
-// cover says what is enforced of the rules about the network where this can be had; where it can't, what others said stands. What it
+// report says what is enforced of the rules about the network where this can be had; where it can't, what others said stands. What it
 // takes is prepared then: nothing else proves that the kernel takes it.
-func (n *Network) cover(c *policy.Compiled, rows []policy.Coverage) []policy.Coverage {
+func (n *Network) report(c *policy.Compiled, rows []policy.Enforceability) []policy.Enforceability {
 	if os.Geteuid() != 0 {
 		return rows
 	}
-	return coverWith(c, rows, func() error { return n.Prepare(c) })
+	return reportWith(c, rows, func() error { return n.Prepare(c) })
 }
 
-// coverLent is cover where toolguardd would hold the network, unless it has said why it can't.
-func (n *Network) coverLent(c *policy.Compiled, rows []policy.Coverage, why string) []policy.Coverage {
-	return coverWith(c, rows, func() error {
+// reportByDaemon is report where toolguardd would hold the network, unless it has said why it can't.
+func (n *Network) reportByDaemon(c *policy.Compiled, rows []policy.Enforceability, why string) []policy.Enforceability {
+	return reportWith(c, rows, func() error {
 		if n.ByDaemon = why == ""; !n.ByDaemon {
 			return errors.New(why)
 		}
@@ -46,8 +46,8 @@ func (n *Network) coverLent(c *policy.Compiled, rows []policy.Coverage, why stri
 	})
 }
 
-// coverWith asks for what it takes only where there is something to decide.
-func coverWith(c *policy.Compiled, rows []policy.Coverage, prepare func() error) []policy.Coverage {
+// reportWith asks for what it takes only where there is something to decide.
+func reportWith(c *policy.Compiled, rows []policy.Enforceability, prepare func() error) []policy.Enforceability {
 	if !network.Decides(c) {
 		return rows
 	}
@@ -57,7 +57,7 @@ func coverWith(c *policy.Compiled, rows []policy.Coverage, prepare func() error)
 		case row.Rule == nil || row.Rule.Net == nil:
 		case err == nil:
 			rows[i].Status = policy.Enforced
-			rows[i].By, rows[i].Why = coverNet(c, row.Rule.Net)
+			rows[i].By, rows[i].Why = reportNet(c, row.Rule.Net)
 		case row.Status != policy.Enforced:
 			rows[i].Why += fmt.Sprintf("; the kernel's programs, which could do more, can't be used: %v", err)
 		}
@@ -65,8 +65,8 @@ func coverWith(c *policy.Compiled, rows []policy.Coverage, prepare func() error)
 	return rows
 }
 
-// coverNet says who enforces a rule, and what must be known of it.
-func coverNet(c *policy.Compiled, r *policy.CompiledNet) (by, note string) {
+// reportNet says who enforces a rule, and what must be known of it.
+func reportNet(c *policy.Compiled, r *policy.CompiledNet) (by, note string) {
 	switch {
 	case r.OwnServers():
 		return "netguard", "also for connections to them; others on this machine may reach them, too"

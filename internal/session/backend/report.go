@@ -11,13 +11,13 @@ import (
 // Report is what a backend would enforce of a policy: the enforceability report.
 type Report struct {
 	Backend  string
-	Rows     []policy.Coverage // everything, in the order of the policy
-	Gaps     []string          // what this backend can never see
-	Refusals []policy.Coverage // rows that aren't enforced and that nobody allowed to degrade
-	Notes    []policy.Coverage // rows that aren't enforced, where that was allowed
-	Skipped  bool              // a backend that enforces more is set up here, and couldn't be used
-	Instead  string            // what could enforce more, and how to have it; "": nothing that is known of
-	Denials  bool              // of a run: what the backend denies is reported
+	Rows     []policy.Enforceability // everything, in the order of the policy
+	Gaps     []string                // what this backend can never see
+	Blocking []policy.Enforceability // rows that aren't enforced and that nobody allowed to degrade
+	Notes    []policy.Enforceability // rows that aren't enforced, where that was allowed
+	Skipped  bool                    // a backend that enforces more is set up here, and couldn't be used
+	Instead  string                  // what could enforce more, and how to have it; "": nothing that is known of
+	Denials  bool                    // of a run: what the backend denies is reported
 
 	unseen func(explain.Question) string // see backend
 }
@@ -34,9 +34,9 @@ func ReportFor(c *policy.Compiled, backend, daemon string, allowDegraded []strin
 	return ReportWith(&b, c, backend, daemon, allowDegraded)
 }
 
-// ReportWith is Cover by a backend that has been chosen.
+// ReportWith is ReportFor with a backend that has been chosen.
 func ReportWith(b *Backend, c *policy.Compiled, name, daemon string, allowDegraded []string) (Report, error) {
-	rep := Report{Backend: b.name, Gaps: b.gaps, unseen: b.unseen, Rows: append(b.cover(b, c), coverTools(c)...)}
+	rep := Report{Backend: b.name, Gaps: b.gaps, unseen: b.unseen, Rows: append(b.report(b, c), reportTools(c)...)}
 	allowed := slices.Clone(allowDegraded)
 	for _, l := range c.Layers {
 		for _, d := range l.Degraded {
@@ -44,53 +44,53 @@ func ReportWith(b *Backend, c *policy.Compiled, name, daemon string, allowDegrad
 		}
 	}
 	for _, id := range allowed {
-		if !slices.ContainsFunc(rep.Rows, func(r policy.Coverage) bool { return r.ID == id }) {
+		if !slices.ContainsFunc(rep.Rows, func(r policy.Enforceability) bool { return r.ID == id }) {
 			return Report{}, fmt.Errorf("%q is no rule of this policy: the ids are those that --dry-run prints", id)
 		}
 	}
 	for _, row := range rep.Rows {
 		switch {
 		case row.Status == policy.Enforced:
-		case row.Soft || slices.Contains(allowed, row.ID):
+		case row.Advisory || slices.Contains(allowed, row.ID):
 			rep.Notes = append(rep.Notes, row)
 		default:
-			rep.Refusals = append(rep.Refusals, row)
+			rep.Blocking = append(rep.Blocking, row)
 		}
 	}
 	rep.Skipped = b.Skipped != nil
-	if rep.Skipped || len(rep.Refusals) > 0 || len(rep.Notes) > 0 {
+	if rep.Skipped || len(rep.Blocking) > 0 || len(rep.Notes) > 0 {
 		rep.Instead = instead(b, name, daemon)
 	}
 	return rep, nil
 }
 
-// coverTools are the rows of the tool layer's keys: there is nothing yet that enforces them.
-func coverTools(c *policy.Compiled) (rows []policy.Coverage) {
+// reportTools returns the rows of the tool layer's keys: there is nothing yet that enforces them.
+func reportTools(c *policy.Compiled) (rows []policy.Enforceability) {
 	for _, k := range c.ToolKeys {
-		rows = append(rows, policy.Coverage{
+		rows = append(rows, policy.Enforceability{
 			ID: k.ID, Position: k.Position, Status: policy.NotEnforceable, By: "this version", Why: "toolguard has no tool layer yet: the key is read and checked alone",
 		})
 	}
 	return rows
 }
 
-// coverEnv are the rows of the environment: toolguard itself makes it, so every rule about it holds.
-func coverEnv(c *policy.Compiled) []policy.Coverage {
-	var rows []policy.Coverage
+// reportEnv returns the rows of the environment: toolguard itself makes it, so every rule about it holds.
+func reportEnv(c *policy.Compiled) []policy.Enforceability {
+	var rows []policy.Enforceability
 	for _, r := range c.Rules {
 		if r.Env != nil {
-			rows = append(rows, policy.Coverage{ID: r.ID, Rule: r, Position: r.Position, Status: policy.Enforced, By: "env"})
+			rows = append(rows, policy.Enforceability{ID: r.ID, Rule: r, Position: r.Position, Status: policy.Enforced, By: "env"})
 		}
 	}
 	return rows
 }
 
-// coverLimits are the rows of the limits that need no cgroup.
-func coverLimits(c *policy.Compiled) []policy.Coverage {
-	var rows []policy.Coverage
+// reportLimits returns the rows of the limits that need no cgroup.
+func reportLimits(c *policy.Compiled) []policy.Enforceability {
+	var rows []policy.Enforceability
 	add := func(name, by, note string, set bool, position policy.Position) {
 		if set {
-			rows = append(rows, policy.Coverage{ID: "limits." + name, Position: position, Status: policy.Enforced, By: by, Why: note})
+			rows = append(rows, policy.Enforceability{ID: "limits." + name, Position: position, Status: policy.Enforced, By: by, Why: note})
 		}
 	}
 	l := c.Limits

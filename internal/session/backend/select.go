@@ -14,7 +14,7 @@ import (
 type Backend struct {
 	name    string
 	gaps    []string
-	cover   func(*Backend, *policy.Compiled) []policy.Coverage
+	report  func(*Backend, *policy.Compiled) []policy.Enforceability
 	unseen  func(explain.Question) string // why it denies none of what is asked about; "" where it can. nil: it always can
 	Level   int                           // it decides about what Landlock decides about from this ABI on
 	Network *Network                      // that it can hold; nil: none

@@ -21,13 +21,13 @@ func NotStarted(cfg Config, session string, err error) event.Event {
 	if c := cfg.Policy; c != nil {
 		e.Policy, e.Digest = c.Name, c.Digest
 	}
-	var refused *Refused
+	var notEnforceable *NotEnforceable
 	var missing *launch.NotFound
 	var denied *launch.NotExecutable
 	var mistakes policy.Errors
 	switch {
-	case errors.As(err, &refused):
-		e.Reason, e.Mechanism, e.Degraded = "not_enforceable", refused.Report.Backend, degraded(refused.Report.Refusals)
+	case errors.As(err, &notEnforceable):
+		e.Reason, e.Mechanism, e.Degraded = "not_enforceable", notEnforceable.Report.Backend, degraded(notEnforceable.Report.Blocking)
 	case errors.As(err, &mistakes):
 		e.Reason = "policy_error"
 	case errors.As(err, &missing):
@@ -39,7 +39,7 @@ func NotStarted(cfg Config, session string, err error) event.Event {
 }
 
 // degraded says what isn't enforced and why; neighbours for the same reason are one entry.
-func degraded(notes []policy.Coverage) (list []string) {
+func degraded(notes []policy.Enforceability) (list []string) {
 	for i := 0; i < len(notes); {
 		first := notes[i]
 		for i++; i < len(notes) && notes[i].Why == first.Why; i++ {

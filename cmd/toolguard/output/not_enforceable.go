@@ -9,11 +9,11 @@ import (
 	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
-// Refusal shows why a policy can't be enforced here: first what would go wrong, in words that need no knowledge of backends, then what to do,
+// NotEnforceable shows why a policy can't be enforced here: first what would go wrong, in words that need no knowledge of backends, then what to do,
 // then every rule.
-func (s *Screen) Refusal(r backend.Report, name string) {
+func (s *Screen) NotEnforceable(r backend.Report, name string) {
 	defer s.flush()
-	first, n := r.Refusals[0], len(r.Refusals)
+	first, n := r.Blocking[0], len(r.Blocking)
 	more := ""
 	if n > 1 {
 		more = fmt.Sprintf("; nor can %s be enforced", Count(n-1, "more rule"))
@@ -28,12 +28,12 @@ func (s *Screen) Refusal(r backend.Report, name string) {
 	}
 	s.line("%s%s: %s%s%s", s.prefix(), s.in(red, "nothing was started"), Clean(impossible(first)), Clean(where), more)
 	var ids []string
-	for _, row := range r.Refusals {
+	for _, row := range r.Blocking {
 		ids = append(ids, row.ID)
 	}
 	s.line("  what to do: %s; or accept that it isn't enforced: --allow-degraded=%s", Clean(strings.Join(advice, "; or ")), Clean(strings.Join(ids, ",")))
 	s.line("  %s can't enforce %s of policy %s:", r.Backend, Count(n, "rule"), Clean(name))
-	for _, row := range r.Refusals[:min(n, mostErrors)] {
+	for _, row := range r.Blocking[:min(n, mostErrors)] {
 		s.line("  %s: %s: %s: %s", s.in(bold, Clean(position(row.Position))), Clean(named(row)), shortfall(row, r.Backend), Clean(row.Why))
 	}
 	if n > mostErrors {
@@ -42,7 +42,7 @@ func (s *Screen) Refusal(r backend.Report, name string) {
 }
 
 // impossible is what can't be had here.
-func impossible(row policy.Coverage) string {
+func impossible(row policy.Enforceability) string {
 	limit, isLimit := strings.CutPrefix(row.ID, "limits.")
 	switch r := row.Rule; {
 	case isLimit:
@@ -68,7 +68,7 @@ func impossible(row policy.Coverage) string {
 }
 
 // otherPolicy is which other policy could be enforced.
-func otherPolicy(row policy.Coverage) string {
+func otherPolicy(row policy.Enforceability) string {
 	switch r := row.Rule; {
 	case ownRule(row):
 		return "move it out of the folders that the command may write"
@@ -83,6 +83,6 @@ func otherPolicy(row policy.Coverage) string {
 }
 
 // ownRule reports whether a row's rule protects toolguard's own files, such as the policy.
-func ownRule(row policy.Coverage) bool {
+func ownRule(row policy.Enforceability) bool {
 	return row.Rule != nil && row.Rule.FS != nil && row.Position.File == "builtin:toolguard"
 }
