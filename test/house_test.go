@@ -23,83 +23,6 @@ const module = "github.com/toolguard/toolguard"
 // root is the top folder of the repository, seen from this package's folder.
 const root = ".."
 
-// room is a folder of packages and what they may import.
-type room struct {
-	folder  string
-	imports []string
-}
-
-// mayImport is the import table: which packages of this module, and which other modules, a package may import beside
-// the standard library. The first prefix that fits counts. "internal/*" stands for every package below internal.
-var mayImport = []room{
-	{"internal/policy/policyfile", []string{"internal/policy", "github.com/pelletier/go-toml/v2"}},
-	{"internal/policy/fspath/fspathtest", []string{"internal/policy/fspath"}},
-	{"internal/policy/fspath", nil},
-	{"internal/policy/policytest", []string{"internal/policy", "internal/childtest", "pgregory.net/rapid"}},
-	{"internal/policy/explain", []string{"internal/policy"}},
-	{"internal/policy/hostfs", []string{"internal/policy/fspath"}},
-	{"internal/policy/netname", []string{"golang.org/x/net/idna"}},
-	{"internal/policy/envname", nil},
-	{"internal/policy/tomltext", nil},
-	{"internal/policy", nil},
-	{"internal/proc", []string{"golang.org/x/sys/unix"}},
-	{"internal/userfiles", nil},
-	{"internal/grant", []string{"internal/policy"}},
-	{"internal/childtest", []string{"golang.org/x/sys/unix"}},
-	{"internal/daemontest", []string{"internal/api"}},
-	{"internal/allowlist", []string{"internal/seccomp", "github.com/elastic/go-seccomp-bpf", "golang.org/x/sys/unix"}},
-	{"internal/egress/control", []string{
-		"internal/egress/message", "internal/loader/cgroupsock", "internal/policy", "internal/session/launch/forkexec", "golang.org/x/sys/unix",
-	}},
-	{"internal/egress/message", []string{"internal/event", "internal/policy"}},
-	{"internal/egress/dns", []string{"golang.org/x/net/dns/dnsmessage"}},
-	{"internal/egress/relay", []string{"golang.org/x/sys/unix"}},
-	{"internal/egress/process", []string{
-		"internal/allowlist", "internal/egress", "internal/landlock", "internal/loader/cgroupsock", "internal/policy", "golang.org/x/sys/unix",
-	}},
-	{"internal/egress", []string{"internal/event", "internal/policy", "github.com/vishvananda/netlink", "golang.org/x/net", "golang.org/x/sys/unix"}},
-	{"internal/nettest", []string{"internal/policy", "github.com/vishvananda/netlink", "github.com/vishvananda/netns", "golang.org/x/net", "golang.org/x/sys/unix"}},
-	{"internal/event", []string{"golang.org/x/sys/unix"}},
-	{"internal/audit", []string{"internal/event"}},
-	{"internal/ship", []string{"internal/audit", "internal/event", "internal/metrics", "github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/pelletier/go-toml/v2", "golang.org/x/sys/unix"}},
-	{"internal/metrics", nil},
-	{"internal/version", nil},
-	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "golang.org/x/sys/unix"}},
-	{"internal/landlock", []string{"internal/policy", "github.com/landlock-lsm/go-landlock", "golang.org/x/sys/unix"}},
-	{"internal/seccomp", []string{"internal/policy", "golang.org/x/sys/unix"}},
-	{"internal/session/launch/forkexec/nofile", nil}, // nothing that leads to package syscall, see its comment
-	{"internal/session/launch/forkexec", []string{"internal/session/launch/forkexec/nofile", "golang.org/x/sys/unix"}},
-	{"internal/loader/bpffs", []string{"golang.org/x/sys/unix"}},
-	{"internal/loader/cgroupsock", []string{"internal/event", "internal/loader/bpffs", "internal/policy", "github.com/cilium/ebpf", "github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"}},
-	{"internal/loader/image", []string{"internal/loader/bpffs", "internal/policy"}},
-	{"internal/loader/loadertest", []string{"internal/childtest", "internal/policy", "golang.org/x/sys/unix"}},
-	{"internal/loader", []string{"internal/loader/bpffs", "internal/loader/image", "internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
-	{"internal/cgroup/managed", []string{"internal/cgroup", "internal/event", "internal/policy", "github.com/containerd/cgroups/v3/cgroup2"}},
-	{"internal/cgroup", []string{"internal/policy", "golang.org/x/sys/unix"}},
-	{"internal/api", []string{"internal/cgroup", "internal/event", "internal/kernelaudit", "internal/policy"}},
-	{"internal/daemon/peer", []string{"internal/proc", "golang.org/x/sys/unix"}},
-	{"internal/daemon", []string{"internal/*", "golang.org/x/sys/unix", "github.com/pelletier/go-toml/v2"}},
-	{"internal/session/launch", []string{"internal/landlock", "internal/policy", "internal/proc", "internal/seccomp", "golang.org/x/sys/unix"}},
-	{"internal/session/backend", []string{
-		"internal/api", "internal/cgroup", "internal/kernelaudit", "internal/landlock", "internal/loader", "internal/policy", "internal/proc",
-		"internal/seccomp", "internal/session/launch", "internal/session/network", "internal/version", "golang.org/x/sys/unix",
-	}},
-	{"internal/session/network", []string{
-		"internal/cgroup", "internal/egress/control", "internal/egress/message", "internal/event", "internal/loader/cgroupsock", "internal/policy",
-		"internal/session/denials", "internal/session/launch/forkexec", "golang.org/x/sys/unix",
-	}},
-	{"internal/session/denials", []string{
-		"internal/api", "internal/egress/message", "internal/event", "internal/kernelaudit", "internal/loader", "internal/loader/cgroupsock", "internal/loader/image",
-		"internal/policy", "internal/proc", "internal/seccomp", "golang.org/x/sys/unix",
-	}},
-	{"internal/session", []string{"internal/*", "golang.org/x/sys/unix"}},
-	{"cmd/", []string{"internal/*", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix"}},
-	{"scripts/bench/guest", []string{"github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
-	{"scripts/bench/network", []string{"internal/nettest", "golang.org/x/sys/unix"}},
-	{"scripts/", nil},
-	{"test", []string{"internal/event", "internal/version"}},
-}
-
 // listed is what `go list -json` says of a package.
 type listed struct {
 	ImportPath, Dir, Doc, Name string
@@ -133,24 +56,6 @@ func packages(t *testing.T, goos string) []listed {
 		t.Fatalf("go list names only %d packages", len(all))
 	}
 	return all
-}
-
-func TestImports(t *testing.T) {
-	for _, goos := range []string{"linux", "darwin"} {
-		for _, p := range packages(t, goos) {
-			rel := strings.TrimPrefix(p.ImportPath, module+"/")
-			i := slices.IndexFunc(mayImport, func(r room) bool { return strings.HasPrefix(rel, r.folder) })
-			if i < 0 {
-				t.Errorf("%s has no line in the import table", rel)
-				continue
-			}
-			for _, imported := range p.Imports {
-				if !allowed(rel, imported, mayImport[i].imports) {
-					t.Errorf("%s (%s) may not import %s", rel, goos, imported)
-				}
-			}
-		}
-	}
 }
 
 // deps are the packages that a program is made of.
@@ -206,24 +111,6 @@ func TestDependencies(t *testing.T) {
 			}
 		}
 	}
-}
-
-func allowed(from, imported string, list []string) bool {
-	first, _, _ := strings.Cut(imported, "/")
-	if !strings.Contains(first, ".") {
-		return true // the standard library
-	}
-	imported = strings.TrimPrefix(imported, module+"/")
-	if strings.HasPrefix(imported, from+"/") || strings.HasPrefix(from, imported+"/") {
-		return true // a package and those within it are one room
-	}
-	for _, l := range list {
-		prefix, wild := strings.CutSuffix(l, "*")
-		if imported == l || wild && strings.HasPrefix(imported, prefix) || strings.HasPrefix(imported, l+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 func TestPackageComments(t *testing.T) {

@@ -1,0 +1,170 @@
+package test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers is the import table: of each package its level, its name, and everything that it imports besides the standard library.
+// Packages of this module have no "internal/"; another module stands for all its packages. A package imports packages of lower
+// levels only. docs/ARCHITECTURE.md says what each is for.
+const layers = `
+9 cmd/toolguard: cmd/toolguard/output api audit/report event grant policy policy/explain policy/fspath policy/hostfs
+	policy/netname policy/policyfile seccomp session session/backend session/denials session/launch userfiles version
+	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+9 cmd/toolguard-ship: allowlist event ship version golang.org/x/sys
+9 cmd/toolguardd: allowlist api audit audit/report daemon egress/process loader version golang.org/x/sys
+8 cmd/toolguard/output: api audit/report event grant policy policy/explain session session/backend session/denials userfiles
+	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+8 daemon: api audit cgroup cgroup/managed daemon/peer event kernelaudit landlock loader loader/cgroupsock loader/image metrics
+	policy policy/hostfs policy/policyfile proc session/denials session/network github.com/pelletier/go-toml/v2 golang.org/x/sys
+7 session: api cgroup egress/message event kernelaudit landlock loader loader/cgroupsock loader/image policy policy/fspath seccomp
+	session/backend session/denials session/launch session/launch/forkexec session/launch/forkexec/nofile session/network
+	golang.org/x/sys
+6 egress/process: allowlist egress egress/message landlock loader/cgroupsock policy golang.org/x/sys
+6 session/backend: api cgroup kernelaudit landlock loader loader/cgroupsock loader/image policy policy/explain policy/hostfs proc
+	seccomp session/network version golang.org/x/sys
+5 daemontest: api
+5 session/denials: api egress/message event kernelaudit loader loader/cgroupsock loader/image policy policy/explain proc seccomp
+	golang.org/x/sys
+5 session/network: cgroup egress/control egress/message event loader/cgroupsock policy session/denials session/launch/forkexec
+	golang.org/x/sys
+4 allowlist: seccomp github.com/elastic/go-seccomp-bpf golang.org/x/sys
+4 api: cgroup event kernelaudit policy
+4 cgroup/managed: cgroup event policy github.com/containerd/cgroups/v3/cgroup2
+4 egress: egress/dns egress/message egress/relay event policy policy/explain policy/netname github.com/vishvananda/netlink
+	golang.org/x/net golang.org/x/sys
+4 egress/control: egress/message loader/cgroupsock policy policy/netname session/launch/forkexec golang.org/x/sys
+4 loader: loader/bpffs loader/image policy github.com/cilium/ebpf golang.org/x/sys
+4 session/launch: landlock policy policy/envname policy/fspath proc seccomp session/launch/forkexec golang.org/x/sys
+3 cgroup: policy golang.org/x/sys
+3 egress/message: event policy policy/explain
+3 grant: policy policy/explain policy/fspath policy/policyfile policy/tomltext
+3 landlock: policy policy/fspath github.com/landlock-lsm/go-landlock golang.org/x/sys
+3 loader/cgroupsock: event loader/bpffs policy policy/netname github.com/cilium/ebpf github.com/vishvananda/netlink
+	golang.org/x/sys
+3 loader/image: loader/bpffs policy policy/fspath
+3 nettest: policy policy/hostfs github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/net golang.org/x/sys
+3 seccomp: policy golang.org/x/sys
+3 ship: audit event metrics github.com/nats-io/nats.go github.com/nats-io/nkeys github.com/pelletier/go-toml/v2 golang.org/x/sys
+2 audit: audit/report event
+2 loader/loadertest: childtest policy policy/fspath golang.org/x/sys
+2 policy/explain: policy policy/envname policy/fspath policy/netname policy/tomltext
+2 policy/hostfs: policy/fspath
+2 policy/policyfile: policy policy/fspath policy/tomltext github.com/pelletier/go-toml/v2
+2 policy/policytest: childtest policy policy/fspath/fspathtest pgregory.net/rapid
+2 session/launch/forkexec: session/launch/forkexec/nofile golang.org/x/sys
+1 daemon/peer: proc golang.org/x/sys
+1 kernelaudit: golang.org/x/sys
+1 policy: policy/envname policy/fspath policy/netname policy/tomltext
+1 policy/fspath/fspathtest: policy/fspath
+0 audit/report:
+0 childtest: golang.org/x/sys
+0 egress/dns: golang.org/x/net/dns/dnsmessage
+0 egress/relay: golang.org/x/sys
+0 event: golang.org/x/sys
+0 loader/bpffs: golang.org/x/sys
+0 metrics:
+0 policy/envname:
+0 policy/fspath:
+0 policy/netname: golang.org/x/net/idna
+0 policy/tomltext:
+0 proc: golang.org/x/sys
+0 session/launch/forkexec/nofile:
+0 userfiles:
+0 version:
+`
+
+// layer is a line of the table.
+type layer struct {
+	level   int
+	name    string
+	imports []string
+}
+
+func parseLayers(t *testing.T) (all []layer) {
+	t.Helper()
+	for line := range strings.Lines(strings.ReplaceAll(strings.TrimSpace(layers), "\n\t", " ")) {
+		head, imports, ok := strings.Cut(line, ":")
+		var l layer
+		if _, err := fmt.Sscan(head, &l.level, &l.name); err != nil || !ok {
+			t.Fatalf("the import table has the line %q", line)
+		}
+		l.imports = strings.Fields(imports)
+		all = append(all, l)
+	}
+	return all
+}
+
+// tools are packages that don't ship, with what they import. They have no level.
+var tools = map[string]string{
+	"scripts/bench/guest":   "github.com/cilium/ebpf golang.org/x/sys",
+	"scripts/bench/network": "nettest golang.org/x/sys",
+}
+
+// TestImports also fails for an import in the table that the package doesn't have, so that the table shows the real imports.
+func TestImports(t *testing.T) {
+	imports := map[string][]string{}
+	layers := parseLayers(t)
+	for _, goos := range []string{"linux", "darwin"} {
+		for _, p := range packages(t, goos) {
+			name := short(p.ImportPath)
+			imports[name] = append(append(imports[name], ""), p.Imports...)
+		}
+	}
+	levels := map[string]int{}
+	for _, l := range layers {
+		levels[l.name] = l.level
+	}
+	for _, l := range layers {
+		checkImports(t, l.name, l.imports, imports[l.name])
+		for _, imported := range l.imports {
+			if level, ours := levels[imported]; ours && level >= l.level {
+				t.Errorf("%s (level %d) may not import %s (level %d)", l.name, l.level, imported, level)
+			}
+		}
+	}
+	for name := range imports {
+		if _, ours := levels[name]; !ours {
+			if !strings.HasPrefix(name, "scripts/") && !strings.HasPrefix(name, "test") {
+				t.Errorf("%s has no line in the import table", name)
+			}
+			checkImports(t, name, strings.Fields(tools[name]), imports[name])
+		}
+	}
+}
+
+func checkImports(t *testing.T, name string, listed, imported []string) {
+	t.Helper()
+	if imported == nil {
+		t.Errorf("the import table has %s, which isn't there", name)
+	}
+	used := map[string]bool{}
+	for _, i := range imported {
+		if first, _, _ := strings.Cut(i, "/"); !strings.Contains(first, ".") {
+			continue // the standard library
+		}
+		i = short(i)
+		at := slices.IndexFunc(listed, func(l string) bool {
+			module := strings.Contains(l, ".")
+			return i == l || module && strings.HasPrefix(i, l+"/")
+		})
+		if at < 0 {
+			t.Errorf("%s may not import %s", name, i)
+			continue
+		}
+		used[listed[at]] = true
+	}
+	for _, l := range listed {
+		if !used[l] {
+			t.Errorf("the import table has %s for %s, which doesn't import it", l, name)
+		}
+	}
+}
+
+// short is a package's path as the import table has it.
+func short(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, module+"/"), "internal/")
+}
