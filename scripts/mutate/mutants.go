@@ -25,7 +25,17 @@ type mutant struct {
 	old, new string
 	tests    []*test // that reach it
 	reached  bool
-	noticed  bool
+	killed   bool
+}
+
+// testsOf returns the tests of one suite that reach the mutant.
+func (m *mutant) testsOf(s *suite) (tests []*test) {
+	for _, t := range m.tests {
+		if t.suite == s {
+			tests = append(tests, t)
+		}
+	}
+	return tests
 }
 
 func (m *mutant) String() string {
@@ -41,7 +51,7 @@ type goPackage struct {
 	info   *types.Info
 }
 
-// load parses the files of a package that are for this platform.
+// load parses the files of a package for this platform.
 func load(folder string) (*goPackage, error) {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Name,GoFiles,Export", "./"+folder)
 	cmd.Stderr = os.Stderr
@@ -54,7 +64,7 @@ func load(folder string) (*goPackage, error) {
 		GoFiles                       []string
 	}
 	exports := map[string]string{}
-	var last listed // what was asked for comes after what it needs
+	var last listed // the package itself follows its dependencies
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p listed
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
@@ -81,7 +91,7 @@ func load(folder string) (*goPackage, error) {
 //go:embed active.go.txt
 var active string
 
-// mutate returns all changes of files, of all if none is named, and the files with the changes in them by their paths.
+// mutate returns all mutants of files, of all files if none is named, and the mutated files by path.
 func (p *goPackage) mutate(names []string) (all []*mutant, overlay map[string]string, err error) {
 	overlay = map[string]string{}
 	for _, file := range p.files {
@@ -111,7 +121,7 @@ type rewriter struct {
 	edits map[int]edit // by offset
 }
 
-// edit is what comes before an offset: ends of nodes, then beginnings, and an operator there may be replaced by a comma.
+// edit is the text inserted at an offset: ends of nodes, then beginnings. A comma may replace the operator there.
 type edit struct {
 	end, begin string
 	comma      int // length of the operator, or 0
@@ -166,7 +176,7 @@ func (w *rewriter) walk(root ast.Node) {
 			return true
 		}
 		if x, ok := n.(ast.Expr); ok && w.info.Types[x].Value != nil {
-			return false // constants stay, also where the language requires them
+			return false // the language requires constants in some places
 		}
 		ends := w.visit(n)
 		stack = append(stack, func() {
@@ -208,7 +218,7 @@ func (w *rewriter) visit(n ast.Node) (ends []func()) {
 	return ends
 }
 
-// condition negates a condition that has no operator, which would be changed by itself.
+// condition negates a condition without an operator. Operators have mutants of their own.
 func (w *rewriter) condition(ends []func(), x ast.Expr) []func() {
 	switch c := ast.Unparen(x).(type) {
 	case nil, *ast.BinaryExpr, *ast.UnaryExpr:
@@ -236,13 +246,13 @@ func (w *rewriter) isComparison(x ast.Expr) bool {
 	return ok && opposite[b.Op] != 0 && b.Op != token.LAND && b.Op != token.LOR
 }
 
-// opposite has the operators that conditions are negated with, and what "and" is changed with.
+// opposite maps comparisons and logical operators to those of their mutants.
 var opposite = map[token.Token]token.Token{
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LSS: token.GEQ, token.GEQ: token.LSS, token.GTR: token.LEQ, token.LEQ: token.GTR,
 	token.LAND: token.LOR, token.LOR: token.LAND,
 }
 
-// helped are the operators that a function of active.go.txt stands for, with what it changes them to.
+// helped maps operators to functions of active.go.txt, which replace them, and to the mutants' operators.
 var helped = map[token.Token]struct {
 	function string
 	to       token.Token
@@ -281,12 +291,12 @@ func (w *rewriter) binary(n *ast.BinaryExpr) (ends []func()) {
 	return ends
 }
 
-// stepped are the operators of statements that count up or down.
+// stepped maps the operators of statements that count up or down to those of their mutants.
 var stepped = map[token.Token]token.Token{
 	token.INC: token.DEC, token.DEC: token.INC, token.ADD_ASSIGN: token.SUB_ASSIGN, token.SUB_ASSIGN: token.ADD_ASSIGN,
 }
 
-// statements changes the direction of those that count.
+// statements mutates statements that count up or down.
 func (w *rewriter) statements(list []ast.Stmt) (ends []func()) {
 	for _, s := range list {
 		var x ast.Expr

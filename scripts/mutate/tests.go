@@ -18,35 +18,44 @@ import (
 
 // test is a test function, with its time without a mutant.
 type test struct {
+	suite     *suite
 	name      string
 	wall, cpu time.Duration
 }
 
-// build makes the test binary of a package with some files replaced.
-func build(dir, folder string, files map[string]string) (binary string, err error) {
+// suite is the compiled tests of one package, with all mutants in the binary.
+type suite struct {
+	binary, folder string
+}
+
+// writeOverlay writes the files that replace others, by path, in the builds.
+func writeOverlay(dir string, files map[string]string) error {
 	replace := map[string]string{}
 	for path, text := range files {
-		if path, err = filepath.Abs(path); err != nil {
-			return "", err
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return err
 		}
 		replace[path] = filepath.Join(dir, filepath.Base(path))
 		if err := os.WriteFile(replace[path], []byte(text), 0o644); err != nil {
-			return "", err
+			return err
 		}
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
-		return "", err
+		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o644); err != nil {
-		return "", err
-	}
-	binary = filepath.Join(dir, "package.test")
-	cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./"+folder)
+	return os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o644)
+}
+
+// build compiles the tests of a package, with the files of the overlay in dir. If it has no tests, so has the suite.
+func build(dir, folder string) (*suite, error) {
+	s := &suite{binary: filepath.Join(dir, strings.ReplaceAll(folder, "/", "_"), "package.test"), folder: folder}
+	cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", s.binary, "./"+folder)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
+		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
-	return binary, nil
+	return s, nil
 }
 
 // runner runs a test binary in a folder of its own, where the binary looks for what to do.
@@ -55,13 +64,13 @@ type runner struct {
 	flags          []string
 }
 
-func newRunner(binary, folder, name string) (*runner, error) {
-	dir := filepath.Join(filepath.Dir(binary), name)
+func (s *suite) runner(name string) (*runner, error) {
+	dir := filepath.Join(filepath.Dir(s.binary), name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
-	r := &runner{binary: filepath.Join(dir, filepath.Base(binary)), folder: folder}
-	if err := os.Link(binary, r.binary); err != nil {
+	r := &runner{binary: filepath.Join(dir, filepath.Base(s.binary)), folder: s.folder}
+	if err := os.Link(s.binary, r.binary); err != nil {
 		return nil, err
 	}
 	usage, _, _ := r.run(0, 0, 0, "-help") // whose status differs
@@ -106,8 +115,11 @@ func (r *runner) run(mutant int, cpu, wall time.Duration, args ...string) ([]byt
 const slow = 3 * time.Second
 
 // measure runs each test alone without a mutant, and records its time and which mutants it reaches.
-func measure(w io.Writer, binary, folder string, all []*mutant) error {
-	r, err := newRunner(binary, folder, "measure")
+func (s *suite) measure(w io.Writer, all []*mutant) error {
+	if _, err := os.Stat(s.binary); errors.Is(err, os.ErrNotExist) {
+		return nil // the package has no tests
+	}
+	r, err := s.runner("measure")
 	if err != nil {
 		return err
 	}
@@ -125,11 +137,11 @@ func measure(w io.Writer, binary, folder string, all []*mutant) error {
 		start := time.Now()
 		out, state, err := r.run(0, 0, 0, "-test.run", "^"+name+"$")
 		if err != nil {
-			return fmt.Errorf("%s fails without a change: %w\n%s", name, err, out)
+			return fmt.Errorf("%s fails without a mutant: %w\n%s", name, err, out)
 		}
-		t := &test{name, time.Since(start), state.UserTime() + state.SystemTime()}
+		t := &test{s, name, time.Since(start), state.UserTime() + state.SystemTime()}
 		if t.cpu > slow {
-			fmt.Fprintf(w, "%s: %s is left out: it needs %.0f seconds of processor time\n", folder, name, t.cpu.Seconds())
+			fmt.Fprintf(w, "%s: %s is left out: it needs %.0f seconds of processor time\n", s.folder, name, t.cpu.Seconds())
 			continue
 		}
 		reached, err := os.ReadFile(r.file("reached"))
@@ -146,20 +158,30 @@ func measure(w io.Writer, binary, folder string, all []*mutant) error {
 	return nil
 }
 
-// tryAll finds out which mutants are noticed.
-func tryAll(binary, folder string, all []*mutant, workers int) error {
+// tryAll finds out which mutants are killed.
+func tryAll(suites []*suite, all []*mutant, workers int) error {
 	numbers := make(chan int)
 	failed := make([]error, workers)
 	var group sync.WaitGroup
 	for i := range workers {
-		r, err := newRunner(binary, folder, fmt.Sprint("worker", i))
-		if err != nil {
-			return err
+		runners := map[*suite]*runner{}
+		for _, s := range suites {
+			if !slices.ContainsFunc(all, func(m *mutant) bool { return len(m.testsOf(s)) > 0 }) {
+				continue
+			}
+			r, err := s.runner(fmt.Sprint("worker", i))
+			if err != nil {
+				return err
+			}
+			runners[s] = r
 		}
 		group.Go(func() {
 			for n := range numbers {
-				if failed[i] == nil {
-					all[n].noticed, failed[i] = r.notices(n+1, all[n].tests)
+				m := all[n]
+				for _, s := range suites {
+					if tests := m.testsOf(s); failed[i] == nil && !m.killed && len(tests) > 0 {
+						m.killed, failed[i] = runners[s].kills(n+1, tests)
+					}
 				}
 			}
 		})
@@ -172,8 +194,8 @@ func tryAll(binary, folder string, all []*mutant, workers int) error {
 	return errors.Join(failed...)
 }
 
-// notices reports whether tests notice a mutant: the fastest, then, in fewer and longer runs, the others.
-func (r *runner) notices(mutant int, tests []*test) (bool, error) {
+// kills reports whether tests of one suite fail with a mutant: the fastest, then, in fewer and longer runs, the others.
+func (r *runner) kills(mutant int, tests []*test) (bool, error) {
 	tests = slices.SortedFunc(slices.Values(tests), func(a, b *test) int { return int(a.wall - b.wall) })
 	for budget := 50 * time.Millisecond; len(tests) > 0; budget *= 4 {
 		var names []string

@@ -1,4 +1,4 @@
-// Package sign is what the test of mutate changes.
+// Package sign is the package that the test of mutate mutates.
 package sign
 
 const limit = 500 + 500 // constants stay
@@ -14,7 +14,7 @@ func Sign(n int) int {
 	return 0
 }
 
-// Length counts until the end, which it reaches unless it counts the other way.
+// Length counts down to zero. With a mutant, it never ends.
 func Length(n int, double bool) (length int) {
 	for n > 0 {
 		n--
@@ -26,7 +26,12 @@ func Length(n int, double bool) (length int) {
 	return length
 }
 
-// Next is not tested.
+// Next is tested in another package.
 func Next(n int) int {
 	return n + 1
+}
+
+// Previous is not tested.
+func Previous(n int) int {
+	return n - 1
 }
