@@ -91,10 +91,10 @@ func New(cfg Config) (*Daemon, error) {
 		d.log("no session can be made here: %v", err)
 		return d, nil
 	}
-	if err := network.Ahead(); err != nil {
+	if err := network.Preload(); err != nil {
 		d.noNetwork = err.Error()
 		d.log("the network rules of no session can be enforced here: %v", err)
-	} else if err := network.ClosesSockets(); err != nil {
+	} else if err := network.CanCloseSockets(); err != nil {
 		d.log("what a session has connected to by an address stays connected when a reload takes that away: %v", err)
 	}
 	d.takeOver()

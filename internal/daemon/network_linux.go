@@ -110,7 +110,7 @@ func (s *session) beginNetwork(c *policy.Compiled) error {
 	inode, err := inodeOf(place)
 	if err == nil {
 		s.net, err = network.Load()
-		go func() { _ = network.Ahead() }() // the session that needs it next reports why it can't be had
+		go func() { _ = network.Preload() }() // the session that needs it next reports why it can't be had
 	}
 	if err != nil {
 		_ = place.Close()
@@ -216,7 +216,7 @@ func (s *session) closeNestedSockets(g *managed.Group) {
 	outer.changing.Lock() // it doesn't end meanwhile
 	defer outer.changing.Unlock()
 	if outer.net != nil {
-		outer.net.EndWithin(g.Path())
+		outer.net.CloseNested(g.Path())
 	}
 }
 

@@ -15,29 +15,29 @@ import (
 	"time"
 )
 
-// lifetime is how long the authority and its certificates hold. A session that runs longer can't speak TLS any more.
-const lifetime = 30 * 24 * time.Hour
+// authorityLifetime is the lifetime of the authority and its certificates. In a session that runs longer, TLS fails.
+const authorityLifetime = 30 * 24 * time.Hour
 
-// maxLeaves bounds the certificates that are kept.
-const maxLeaves = 512
+// maxCertificates limits the cached certificates.
+const maxCertificates = 512
 
-// Authority makes the certificates under which a session's TLS is ended here. Its key is nowhere but in the
-// memory of this process and of who hands it to the next one, so nobody who hasn't a session's bundle believes it and nobody else can use it.
+// Authority issues the certificates for intercepted TLS. Its key exists only in the memory of egress and of the process that passes it to
+// the next egress, and only the session's bundle makes programs trust it.
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 
-	mu     sync.Mutex
-	leaves map[string]*tls.Certificate
+	mu           sync.Mutex
+	certificates map[string]*tls.Certificate
 }
 
-// NewAuthority makes an authority with a fresh key.
+// NewAuthority returns an authority with a new key.
 func NewAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	t := template("toolguard session")
+	t := newTemplate("toolguard session")
 	t.IsCA, t.BasicConstraintsValid, t.MaxPathLenZero = true, true, true
 	t.KeyUsage = x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, t, t, &key.PublicKey, key)
@@ -45,32 +45,32 @@ func NewAuthority() (*Authority, error) {
 		return nil, fmt.Errorf("make the session's authority: %w", err)
 	}
 	cert, err := x509.ParseCertificate(der)
-	return &Authority{cert: cert, key: key, leaves: map[string]*tls.Certificate{}}, err
+	return &Authority{cert: cert, key: key, certificates: map[string]*tls.Certificate{}}, err
 }
 
-// template is what all certificates have. They hold from the day before, for clocks that are behind.
-func template(name string) *x509.Certificate {
+// newTemplate returns the fields common to all certificates. They are valid from the day before, for clocks that are slow.
+func newTemplate(name string) *x509.Certificate {
 	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // fails only where the reader does, which never does
 	now := time.Now()
 	return &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
-		NotBefore: now.Add(-24 * time.Hour), NotAfter: now.Add(lifetime),
+		NotBefore: now.Add(-24 * time.Hour), NotAfter: now.Add(authorityLifetime),
 	}
 }
 
-// Bundle is the authority alone, in PEM.
+// Bundle returns the authority's certificate in PEM.
 func (a *Authority) Bundle() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// leaf is the certificate for a name or an address.
-func (a *Authority) leaf(host string) (*tls.Certificate, error) {
+// certificate returns a certificate for a name or an address.
+func (a *Authority) certificate(host string) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if c := a.leaves[host]; c != nil {
+	if c := a.certificates[host]; c != nil {
 		return c, nil
 	}
-	t := template("")
+	t := newTemplate("")
 	if ip := net.ParseIP(host); ip != nil {
 		t.IPAddresses = []net.IP{ip}
 	} else {
@@ -86,9 +86,9 @@ func (a *Authority) leaf(host string) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate for %s: %w", host, err)
 	}
-	if len(a.leaves) >= maxLeaves {
-		clear(a.leaves)
+	if len(a.certificates) >= maxCertificates {
+		clear(a.certificates)
 	}
-	a.leaves[host] = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	return a.leaves[host], nil
+	a.certificates[host] = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return a.certificates[host], nil
 }

@@ -8,21 +8,21 @@ import (
 	"errors"
 )
 
-// handed is an authority on its way to the process that needs it.
-type handed struct{ Cert, Key []byte }
+// authorityJSON is an authority in JSON, for egress only: it includes the key.
+type authorityJSON struct{ Cert, Key []byte }
 
-// MarshalJSON writes what UnmarshalJSON reads, the key included: it's for nobody but egress's process.
+// MarshalJSON encodes the authority, including its key.
 func (a *Authority) MarshalJSON() ([]byte, error) {
 	key, err := x509.MarshalPKCS8PrivateKey(a.key)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(handed{a.cert.Raw, key})
+	return json.Marshal(authorityJSON{a.cert.Raw, key})
 }
 
-// UnmarshalJSON reads an authority.
+// UnmarshalJSON decodes an authority.
 func (a *Authority) UnmarshalJSON(text []byte) error {
-	var h handed
+	var h authorityJSON
 	if err := json.Unmarshal(text, &h); err != nil {
 		return err
 	}
@@ -36,8 +36,8 @@ func (a *Authority) UnmarshalJSON(text []byte) error {
 	}
 	own, ok := key.(*ecdsa.PrivateKey)
 	if !ok {
-		return errors.New("the key of an authority isn't of its kind")
+		return errors.New("the authority's key is no ECDSA key")
 	}
-	a.cert, a.key, a.leaves = cert, own, map[string]*tls.Certificate{}
+	a.cert, a.key, a.certificates = cert, own, map[string]*tls.Certificate{}
 	return nil
 }

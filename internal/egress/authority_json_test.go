@@ -14,7 +14,7 @@ func TestAuthorityHandedOver(t *testing.T) {
 	must(t, err)
 	var b Authority
 	must(t, json.Unmarshal(text, &b))
-	leaf, err := b.leaf("a.test")
+	leaf, err := b.certificate("a.test")
 	must(t, err)
 	c, err := x509.ParseCertificate(leaf.Certificate[0])
 	must(t, err)

@@ -22,7 +22,7 @@ import (
 func TestWeight(t *testing.T) {
 	for length, body := range map[int64]int64{-1: maxScratch, 0: 0, 5: 5, maxScratch: maxScratch, maxScratch + 1: maxScratch} {
 		r := &http.Request{RequestURI: "/abc", Host: "a.com", Header: http.Header{"Name": {"value", "v"}}, ContentLength: length}
-		if got, want := weight(r), holdsStream+body+int64(len("/abca.comNamevalueNamev")); got != want {
+		if got, want := requestCost(r), streamCost+body+int64(len("/abca.comNamevalueNamev")); got != want {
 			t.Errorf("with a body of %d: %d, want %d", length, got, want)
 		}
 	}
@@ -39,10 +39,10 @@ func TestBudget(t *testing.T) {
 		}
 	}), nil)
 	w.resolve("a.com", a4)
-	held := func() int64 { return w.s.budget.held.Load() }
+	held := func() int64 { return w.s.budget.used.Load() }
 	fill := func(but int64) (empty func()) {
-		n := maxHeld - held() - but
-		giveBack, err := w.s.budget.take(n)
+		n := maxBudget - held() - but
+		giveBack, err := w.s.budget.reserve(n)
 		must(t, err)
 		return giveBack
 	}
@@ -59,7 +59,7 @@ func TestBudget(t *testing.T) {
 		return resp.StatusCode
 	}
 	// a connection
-	empty := fill(holdsH2)
+	empty := fill(h2ConnCost)
 	if _, err := cl.Get("https://a.com/"); err == nil {
 		t.Error("a connection there's no room for is answered")
 	}
@@ -76,10 +76,10 @@ func TestBudget(t *testing.T) {
 		go func() { done <- get("/wait") }()
 	}
 	arrived.Wait()
-	if got := held() - quiet; got < 2*holdsStream || got > 2*(holdsStream+shortHead) {
+	if got := held() - quiet; got < 2*streamCost || got > 2*(streamCost+shortHead) {
 		t.Errorf("two streams hold %d", got)
 	}
-	empty = fill(holdsStream)
+	empty = fill(streamCost)
 	if got := get("/"); got != 503 {
 		t.Errorf("a stream there's no room for: %d", got)
 	}
@@ -149,7 +149,7 @@ func TestBudgetOfServers(t *testing.T) {
 	first := make(chan int)
 	go func() { first <- get("/wait") }()
 	<-arrived
-	giveBack, err := w.s.budget.take(maxHeld - w.s.budget.held.Load() - holdsH2)
+	giveBack, err := w.s.budget.reserve(maxBudget - w.s.budget.used.Load() - h2ConnCost)
 	must(t, err)
 	if got := get("/"); got != 503 {
 		t.Errorf("a connection there's no room for: %d", got)
@@ -173,10 +173,10 @@ func TestBudgetOfServers(t *testing.T) {
 	}
 	leave()
 	<-left
-	for deadline := time.Now().Add(time.Minute); w.s.budget.held.Load() > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); w.s.budget.used.Load() > 0; time.Sleep(time.Millisecond) {
 		cl.CloseIdleConnections() // what was left may not be idle yet
 		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes are held for a client that's gone", w.s.budget.held.Load())
+			t.Fatalf("%d bytes are held for a client that's gone", w.s.budget.used.Load())
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestBudgetOfServers(t *testing.T) {
 // has begun must be whole soon.
 func TestBudgetOfReplies(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.s.hello = time.Second
+	w.s.helloTimeout = time.Second
 	w.zone.set("a.com", "203.0.113.1")
 	l := w.listen("203.0.113.1:80")
 	long := "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", shortHead) + "\r\n"
@@ -214,9 +214,9 @@ func TestBudgetOfReplies(t *testing.T) {
 	}
 	empty := func(when string) {
 		t.Helper()
-		for end := time.Now().Add(patience); w.s.budget.held.Load() > 0; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(patience); w.s.budget.used.Load() > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%d are still held %s", w.s.budget.held.Load(), when)
+				t.Fatalf("%d are still held %s", w.s.budget.used.Load(), when)
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func TestBudgetOfReplies(t *testing.T) {
 	}
 	c.Close()
 	empty("for half a head that has ended")
-	if _, err := w.s.budget.take(maxHeld); err != nil {
+	if _, err := w.s.budget.reserve(maxBudget); err != nil {
 		t.Fatal(err)
 	}
 	if _, resp, err := ask("/whole"); err != nil || resp.StatusCode != 503 {
@@ -243,9 +243,9 @@ func TestBudgetOfHellos(t *testing.T) {
 	w.resolve("a.com", a4)
 	held := func(want int64) {
 		t.Helper()
-		for end := time.Now().Add(patience); w.s.budget.held.Load() != want; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(patience); w.s.budget.used.Load() != want; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%d are held, want %d", w.s.budget.held.Load(), want)
+				t.Fatalf("%d are held, want %d", w.s.budget.used.Load(), want)
 			}
 		}
 	}
@@ -255,32 +255,32 @@ func TestBudgetOfHellos(t *testing.T) {
 	for _, x := range []struct {
 		text []byte
 		held int64
-	}{{whole[:len(whole)-1], 0}, {long, holdsHello}, {pieces, holdsHello}} {
+	}{{whole[:len(whole)-1], 0}, {long, helloCost}, {pieces, helloCost}} {
 		c := w.dial("203.0.113.1:443")
 		c.Write(x.text)
-		for end := time.Now().Add(patience); len(w.s.conns) == 0 && time.Now().Before(end); {
+		for end := time.Now().Add(patience); len(w.s.connSlots) == 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		held(x.held)
 		c.Close()
-		for end := time.Now().Add(patience); len(w.s.conns) > 0 && time.Now().Before(end); {
+		for end := time.Now().Add(patience); len(w.s.connSlots) > 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		held(0)
 	}
 	w.forget()
-	if _, err := w.s.budget.take(maxHeld - holdsHello + 1); err != nil {
+	if _, err := w.s.budget.reserve(maxBudget - helloCost + 1); err != nil {
 		t.Fatal(err)
 	}
 	c := w.dial("203.0.113.1:443")
 	c.Write(long)
-	if b, err := io.ReadAll(io.LimitReader(c, int64(len(alert)))); err != nil || string(b) != string(alert) {
+	if b, err := io.ReadAll(io.LimitReader(c, int64(len(accessDenied)))); err != nil || string(b) != string(accessDenied) {
 		t.Errorf("a long hello there's no room for: %v %x", err, b)
 	}
 	w.wantTold("limit https://a.com:443")
 	c = w.dial("203.0.113.1:443")
 	c.Write(whole)
-	if b, err := io.ReadAll(io.LimitReader(c, 1)); err != nil || b[0] == alert[0] {
+	if b, err := io.ReadAll(io.LimitReader(c, 1)); err != nil || b[0] == accessDenied[0] {
 		t.Errorf("a short one: %v %x", err, b)
 	}
 }

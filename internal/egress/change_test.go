@@ -150,7 +150,7 @@ func TestChangeEndsWhatIsPassedOn(t *testing.T) {
 			}
 		}
 	}
-	must(t, w.s.now().reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: append(rules[:1:1], rules[3:]...)}), Generation: 2}))
+	must(t, w.s.current().reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: append(rules[:1:1], rules[3:]...)}), Generation: 2}))
 	told := w.told()
 	for _, k := range kinds {
 		if !slices.Contains(told, k.told) {
@@ -173,7 +173,7 @@ func TestChangeEndsWhatIsPassedOn(t *testing.T) {
 
 // passing is how much is passed on now.
 func (w *world) passing() (n int) {
-	w.s.passing.Range(func(_, _ any) bool {
+	w.s.transfers.Range(func(_, _ any) bool {
 		n++
 		return true
 	})
@@ -202,7 +202,7 @@ func TestChangeEndsRequest(t *testing.T) {
 		open[path] = bufio.NewReader(resp.Body)
 	}
 	stays := policy.SourceLayer{Authority: policy.Session, TLSIntercept: true, Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/stays", Allow: true}}}
-	must(t, w.s.now().reload(&Change{Policy: compileLayer(t, stays), Generation: 2}))
+	must(t, w.s.current().reload(&Change{Policy: compileLayer(t, stays), Generation: 2}))
 	w.wantTold("host_not_listed https://a.com:443/ends")
 	if ticks(open["/ends"], 1<<20) || !ticks(open["/stays"], 100) || len(w.dialled) != 1 {
 		t.Errorf("what is denied goes on, or what is granted ends; %d connections", len(w.dialled))
@@ -279,7 +279,7 @@ func TestChangeWhileAsked(t *testing.T) {
 	if _, code := w.resolve("a.com", dnsmessage.TypeA); code != dnsmessage.RCodeSuccess || permitted() != 1 {
 		t.Fatal("nothing is permitted: ", code)
 	}
-	former := w.s.now()
+	former := w.s.current()
 	must(t, former.reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{allow("b.com")}}), Generation: 2}))
 	q := dns.Query{Question: dnsmessage.Question{Name: dnsmessage.MustNewName("a.com."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}
 	if a := former.resolve(context.Background(), &q, client{}); a.Code != dnsmessage.RCodeServerFailure || permitted() > 0 {
@@ -302,13 +302,13 @@ func TestChangeBeforeItSpeaks(t *testing.T) {
 	w.start().resolve("a.com", dnsmessage.TypeA)
 	for i, text := range []string{"EHLO x\r\n", string(helloBytes(t, "a.com", nil))} {
 		c := w.dial("203.0.113.1:443")
-		for len(w.s.conns) == 0 {
+		for len(w.s.connSlots) == 0 {
 			time.Sleep(time.Millisecond) // until it's served
 		}
 		for end := time.Now().Add(patience); w.dials() <= i && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
-		former := w.s.now()
+		former := w.s.current()
 		must(t, former.reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.com", Port: 443}}}), Generation: 2}))
 		io.WriteString(c, text)
 		io.Copy(io.Discard, c)
@@ -317,6 +317,6 @@ func TestChangeBeforeItSpeaks(t *testing.T) {
 			t.Errorf("the server got %q", s)
 		}
 		w.wantTold("rule_denies net.1 " + map[bool]string{true: "tcp://a.com:443", false: "https://a.com:443"}[text[0] == 'E'])
-		must(t, w.s.now().reload(&Change{Policy: former.Policy, Generation: 2}))
+		must(t, w.s.current().reload(&Change{Policy: former.Policy, Generation: 2}))
 	}
 }

@@ -7,390 +7,243 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/toolguard/toolguard/internal/egress/dns"
 	"github.com/toolguard/toolguard/internal/egress/relay"
-	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
-	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 const (
-	quietTime = 5 * time.Minute        // a client may say nothing at first
-	lineTime  = 500 * time.Millisecond // on a port that is granted as such, for the end of what could become a request's line
-	helloTime = 10 * time.Second       // the whole of a hello or a head, once it has begun
-	lookTime  = 10 * time.Second
-	halfTime  = 10 * time.Minute
-	closeTime = 2 * time.Second // for a client to read why it was denied
+	firstByteTimeout           = 5 * time.Minute        // for the client's first byte
+	rawLineTimeout             = 500 * time.Millisecond // for a possible request line, on a port that is granted as raw
+	defaultHelloTimeout        = 10 * time.Second       // for a whole hello or head, from its first byte
+	defaultClientCheckInterval = 10 * time.Second
+	defaultHalfCloseTimeout    = 10 * time.Minute
+	closeTimeout               = 2 * time.Second // for the client to read the denial
 )
 
-// conn is a connection of the session, or what is said in a tunnel through a proxy.
+// conn is a connection of the session, or the content of a tunnel through a proxy.
 type conn struct {
-	s      *Server
-	ctx    context.Context
-	client client
-	to     netip.AddrPort // for a tunnel to a name only the port
-	own    bool           // it's the machine's own address
-	conn   net.Conn       // to the client
-	in     *bufio.Reader  // on conn; nil while it's quiet
-	cancel func()         // ends it
-	stop   func() bool
-	known  []string // what names are, where it's decided again
+	s           *Server
+	ctx         context.Context
+	client      client
+	to          netip.AddrPort // for a tunnel to a name, only the port
+	isOwn       bool           // to is an address of this machine
+	conn        net.Conn       // to the client
+	in          *bufio.Reader  // on conn; nil while idle
+	cancel      func()         // ends the connection
+	stop        func() bool
+	pinnedNames []string // for names, when the connection is decided again
 
-	early  *early    // nil when it's in use
-	tunnel string    // the name that a tunnel leads to
-	via    *upstream // the tunnel
+	early      *early    // nil when used
+	tunnelHost string    // the name of the tunnel's target
+	via        *upstream // the tunnel
 }
 
-// readers are the buffers of connections on which something is said.
+// readers has the buffers of connections that aren't idle.
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4096) }}
 
-func borrow(c io.Reader) *bufio.Reader {
+func getReader(c io.Reader) *bufio.Reader {
 	r := readers.Get().(*bufio.Reader)
 	r.Reset(c)
 	return r
 }
 
-func giveBack(r *bufio.Reader) {
+func putReader(r *bufio.Reader) {
 	r.Reset(nil)
 	readers.Put(r)
 }
 
-// serve decides on a connection by what is said first, and by the policy that's in force then.
-func (f *conn) serve() {
-	raw := f.rawVerdict(f.names())
-	_ = f.conn.SetReadDeadline(time.Now().Add(quietTime)) // before reachEarly, which may end the wait
+// serve decides on a connection by its first bytes and by the policy in force at that time.
+func (c *conn) serve() {
+	raw := c.decideRaw(c.names())
+	_ = c.conn.SetReadDeadline(time.Now().Add(firstByteTimeout)) // before reachEarly, which may end the wait
 	if raw.Allow {
-		f.reachEarly()
+		c.dialEarly()
 	}
-	kind, err := f.listen(raw.Allow)
-	serverFirst := f.early.spokeFirst() && err != nil
-	_ = f.conn.SetReadDeadline(time.Now().Add(f.s.hello))
-	f.s = f.s.now()
-	names := f.names()
-	raw = f.rawVerdict(names)
+	kind, err := c.detectProtocol(raw.Allow)
+	serverFirst := c.early.serverSpokeFirst() && err != nil
+	_ = c.conn.SetReadDeadline(time.Now().Add(c.s.helloTimeout))
+	c.s = c.s.current()
+	names := c.names()
+	raw = c.decideRaw(names)
 	switch {
-	case serverFirst, errors.Is(err, errSilent) && f.early != nil, errors.Is(err, errSlow) && raw.Allow && !f.web():
-		f.serveRaw(raw)
-	case errors.Is(err, errSlow):
-		f.refuseRaw(decision{Verdict: slow, note: "too slow to say what it wants"})
+	case serverFirst, errors.Is(err, errNoData) && c.early != nil, errors.Is(err, errIncomplete) && raw.Allow && !c.isWebPort():
+		c.serveRaw(raw)
+	case errors.Is(err, errIncomplete):
+		c.denyRawAndReset(overLimit(noteSlow))
 	case err != nil:
-		f.close() // it said nothing
+		c.close() // the client sent nothing
 	case kind == protocolTLS:
-		f.serveTLS(names, raw)
+		c.serveTLS(names, raw)
 	case kind == protocolHTTP:
-		f.serveHTTP()
+		c.serveHTTP()
 	default:
-		f.serveRaw(raw)
+		c.serveRaw(raw)
 	}
 }
 
-// web says whether the port is one on which clients speak first, by what it's for.
-func (f *conn) web() bool { return f.to.Port() == 80 || f.to.Port() == 443 }
+// isWebPort reports whether clients speak first on the port.
+func (c *conn) isWebPort() bool { return c.to.Port() == 80 || c.to.Port() == 443 }
 
-// names are those that the connection's address is known by.
-func (f *conn) names() []string {
+// names returns the names of the connection's address.
+func (c *conn) names() []string {
 	switch {
-	case f.known != nil:
-		return f.known
-	case f.tunnel != "":
-		return []string{f.tunnel}
+	case c.pinnedNames != nil:
+		return c.pinnedNames
+	case c.tunnelHost != "":
+		return []string{c.tunnelHost}
 	}
-	return f.s.namesOf(f.to.Addr())
+	return c.s.namesOf(c.to.Addr())
 }
 
-// decision is a verdict on what a client wants. about is what a rule would have to grant, if that's something else than what it says, and
-// shown how it's reported; note says why, in words.
-type decision struct {
-	policy.Verdict
-	about netname.Target
-	shown string
-	note  string
+// connect returns a connection to the server, the early one if there is one.
+func (c *conn) connect() (*upstream, error) {
+	if e := c.early; e != nil {
+		c.early = nil
+		return e.use()
+	}
+	return c.dial(c.ctx)
 }
 
-// rawVerdict is whether anything may be said: some name has the port granted as such, or for a scheme that shows no name, and none
-// has it denied. Without names it's the address that counts.
-func (f *conn) rawVerdict(names []string) decision {
-	t := netname.Target{Protocol: "tcp", Port: f.to.Port(), Addr: f.to.Addr()}
-	out := decision{Verdict: notListed, about: t}
-	if t.Addr.IsValid() {
-		out.Verdict = f.s.Policy.CheckNet(&t)
+// dial connects to the server. A tunnel is connected.
+func (c *conn) dial(ctx context.Context) (*upstream, error) {
+	if c.via != nil {
+		return c.via, nil
 	}
-	for _, n := range names {
-		t.Host, t.Addr = n, netip.Addr{}
-		switch r := f.checkAddr(&t, f.s.Policy.CheckNet(&t)); {
-		case r.Reason == policy.RuleDenies:
-			return r
-		case r.Allow || !out.Allow:
-			out = r
-		}
-	}
-	return out
+	server, err := c.s.dial(ctx, c.to)
+	return &upstream{conn: server}, err
 }
 
-// checkAddr narrows an allowing verdict on a name to the connection's address. Where a tunnel ends is the proxy's business.
-func (f *conn) checkAddr(t *netname.Target, v policy.Verdict) decision {
-	if !v.Allow || !f.to.Addr().IsValid() {
-		return decision{Verdict: v, about: *t}
-	}
-	if a := f.s.checkAddress(t, f.to.Addr(), f.own); !a.Allow {
-		return decision{Verdict: a, about: at(t, f.to.Addr())}
-	}
-	return decision{Verdict: v, about: *t}
-}
-
-// decide is the verdict on a target that the client named.
-func (f *conn) decide(t *netname.Target) decision {
-	if t.Port != f.to.Port() {
-		return decision{Verdict: mismatch, note: "the connection is to another port"}
-	}
-	if t.Addr.IsValid() {
-		if t.Dest() != f.to.Addr() {
-			return decision{Verdict: mismatch, note: "the connection is to another address"}
-		}
-		return decision{Verdict: f.s.Policy.CheckNet(t), about: *t}
-	}
-	v := f.s.Policy.CheckNet(t)
-	switch {
-	case v.Reason == policy.HostNotListed:
-		return f.byAddress(t, v)
-	case !v.Allow:
-		return decision{Verdict: v, about: *t}
-	case !f.tied(t):
-		return f.untied(t)
-	}
-	return f.checkAddr(t, v)
-}
-
-func (f *conn) untied(t *netname.Target) decision {
-	return decision{Verdict: mismatch, note: t.Host + " isn't what the connection's address was resolved from"}
-}
-
-// mismatch is the verdict on a connection that says it's for somebody else.
-var mismatch = policy.Verdict{Reason: policy.HostMismatch, Layer: -1, Rule: policy.NoMatch}
-
-// slow is the verdict on a client that keeps us waiting, or too busy.
-var slow = policy.Verdict{Reason: policy.Limit, Layer: -1, Rule: policy.NoMatch}
-
-// notListed is the verdict where nothing is known that a rule could be about.
-var notListed = policy.Verdict{Reason: policy.HostNotListed, Layer: -1, Rule: policy.NoMatch}
-
-// byAddress is the verdict on a target whose name no rule is about: what a rule grants by address needs no name.
-func (f *conn) byAddress(t *netname.Target, v policy.Verdict) decision {
-	if f.to.Addr().IsValid() {
-		there := at(t, f.to.Addr())
-		if a := f.s.Policy.CheckNet(&there); a.Allow {
-			return decision{Verdict: a, about: there}
-		}
-	}
-	return decision{Verdict: v, about: *t}
-}
-
-func (f *conn) tied(t *netname.Target) bool {
-	if f.known != nil {
-		return true
-	}
-	if !f.to.Addr().IsValid() { // a tunnel to a name
-		return t.Host == f.tunnel
-	}
-	return f.s.tied(f.ctx, f.client, t, f.to.Addr())
-}
-
-// here says whether a target leads to the connection's other end, whatever the policy says of that.
-func (f *conn) here(t *netname.Target) (bool, error) {
-	addr := f.to.Addr()
-	switch {
-	case t.Addr.IsValid() || !addr.IsValid():
-		return t.Addr == addr && t.Host == f.tunnel, nil
-	case f.known != nil: // nobody is asked again
-		return true, nil
-	case slices.Contains(f.names(), t.Host):
-		return true, nil
-	}
-	ways, _ := f.s.Policy.Ways(t.Host)
-	if _, err := f.s.tunnel(t.Host, ways); err != nil { // what is asked upstream tells somebody else
-		return false, err
-	}
-	found, err := f.s.find(f.ctx, t.Host, typeOf(addr))
-	if errors.Is(err, dns.ErrCode) { // nobody gets there by that name
-		err = nil
-	}
-	return slices.Contains(found.Addrs, addr), err
-}
-
-// only is the target that is meant when the client doesn't name it: the one name of the address, or the address if it has none. With
-// several it's the address too, where that is granted and none of them denied; or else the one that is.
-func (f *conn) only(scheme string, names []string) (t netname.Target, ok bool) {
-	t = netname.Target{Scheme: scheme, Protocol: "tcp", Port: f.to.Port()}
-	if len(names) == 1 {
-		t.Host = names[0]
-		return t, true
-	}
-	for _, t.Host = range names {
-		if f.s.Policy.CheckNet(&t).Reason == policy.RuleDenies {
-			return t, true
-		}
-	}
-	t.Host, t.Addr = "", f.to.Addr()
-	return t, len(names) == 0 || t.Addr.IsValid() && f.s.Policy.CheckNet(&t).Allow
-}
-
-// connect reaches what the client wanted to reach.
-func (f *conn) connect() (*upstream, error) {
-	if e := f.early; e != nil {
-		f.early = nil
-		return e.take()
-	}
-	return f.dial(f.ctx)
-}
-
-// dial makes a connection to there; a tunnel is there.
-func (f *conn) dial(ctx context.Context) (*upstream, error) {
-	if f.via != nil {
-		return f.via, nil
-	}
-	c, err := f.s.dial(ctx, f.to)
-	return &upstream{conn: c}, err
-}
-
-// serveRaw passes everything on, or resets.
-func (f *conn) serveRaw(r decision) {
+// serveRaw forwards everything, or resets the connection.
+func (c *conn) serveRaw(r decision) {
 	if !r.Allow {
-		f.refuseRaw(r)
+		c.denyRawAndReset(r)
 		return
 	}
-	f.passOnRaw(nil)
+	c.forwardRaw(nil)
 }
 
-// passOnRaw passes on what was allowed as such.
-func (f *conn) passOnRaw(first []byte) {
-	f.untilEnd(f.watch(func(f *conn) decision { return f.rawVerdict(f.names()) }, (*conn).denyRaw, f.cut))
-	f.passOn(first)
+// forwardRaw forwards a connection that was allowed as raw.
+func (c *conn) forwardRaw(first []byte) {
+	c.onClose(c.watch(func(c *conn) decision { return c.decideRaw(c.names()) }, (*conn).denyRaw, c.abort))
+	c.forward(first)
 }
 
-// passOn connects and copies both ways: first what was read, then the rest.
-func (f *conn) passOn(first []byte) {
-	up, err := f.connect()
+// forward connects to the server, sends first, and copies both ways.
+func (c *conn) forward(first []byte) {
+	up, err := c.connect()
 	if err != nil {
-		f.reset()
+		c.reset()
 		return
 	}
-	_ = f.conn.SetReadDeadline(time.Time{})
-	first = append(first, f.rest()...)
+	_ = c.conn.SetReadDeadline(time.Time{})
+	first = append(first, drainReader(&c.in)...)
 	_, err = up.conn.Write(first)
 	if err == nil {
-		_, err = f.conn.Write(up.rest())
+		_, err = c.conn.Write(drainReader(&up.in))
 	}
 	if err != nil {
 		up.close()
-		f.reset()
+		c.reset()
 		return
 	}
-	f.copyBoth(up.conn)
+	c.copyBoth(up.conn)
 }
 
-// rest gives the reader back, with what it held.
-func (f *conn) rest() []byte {
-	b := drained(f.in)
-	f.in = nil
-	return b
-}
-
-// copyBoth copies until both sides have ended, on new stacks: what decided has grown this one.
-func (f *conn) copyBoth(up net.Conn) {
-	stop := context.AfterFunc(f.ctx, func() { up.Close() })
+// copyBoth copies until both sides have ended. New goroutines have small stacks; the decisions have grown this one.
+func (c *conn) copyBoth(up net.Conn) {
+	stop := context.AfterFunc(c.ctx, func() { up.Close() })
 	var sent sync.WaitGroup
 	sent.Add(1)
-	both := make(chan struct{})
-	one := sync.OnceFunc(func() { f.s.done.Go(func() { f.s.endHalf(both, f.conn, up) }) })
-	f.s.done.Go(func() {
+	done := make(chan struct{})
+	firstEnd := sync.OnceFunc(func() { c.s.running.Go(func() { c.s.closeIdleHalf(done, c.conn, up) }) })
+	c.s.running.Go(func() {
 		defer sent.Done()
-		relay.Copy(up, f.conn)
-		one()
+		relay.Copy(up, c.conn)
+		firstEnd()
 	})
-	f.s.done.Go(func() {
-		relay.Copy(f.conn, up)
-		one()
+	c.s.running.Go(func() {
+		relay.Copy(c.conn, up)
+		firstEnd()
 		sent.Wait()
-		close(both)
+		close(done)
 		stop()
 		up.Close()
-		f.close()
+		c.close()
 	})
 }
 
-// deny reports a denial of what a target says.
-func (f *conn) deny(protocol, method string, r decision, target string) explain.Answer {
-	d := f.client.denial(protocol)
-	d.To, d.Method = f.to, method
-	return f.s.deny(d, r, target)
+// deny reports a denial of a target.
+func (c *conn) deny(protocol, method string, r decision, target string) explain.Answer {
+	d := c.client.denial(protocol)
+	d.To, d.Method = c.to, method
+	return c.s.deny(d, r, target)
 }
 
-func (f *conn) refuseRaw(r decision) {
-	f.denyRaw(r)
-	f.reset()
+func (c *conn) denyRawAndReset(r decision) {
+	c.denyRaw(r)
+	c.reset()
 }
 
-func (f *conn) denyRaw(r decision) { f.deny("raw", "", r, "tcp://"+f.where()) }
+func (c *conn) denyRaw(r decision) { c.deny("raw", "", r, "tcp://"+c.destination()) }
 
-// where is the connection's other end, by its name if it has only one.
-func (f *conn) where() string {
-	switch names := f.names(); {
+// destination returns the server's host and port, by name if the address has only one.
+func (c *conn) destination() string {
+	switch names := c.names(); {
 	case len(names) == 1:
-		return f.hostPort(names[0])
-	case f.to.Addr().IsValid():
-		return f.to.String()
+		return c.hostPort(names[0])
+	case c.to.Addr().IsValid():
+		return c.to.String()
 	}
-	return f.hostPort("")
+	return c.hostPort("")
 }
 
-func (f *conn) hostPort(host string) string {
-	return net.JoinHostPort(host, strconv.Itoa(int(f.to.Port())))
+func (c *conn) hostPort(host string) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(c.to.Port())))
 }
 
-// reset ends the connection as if nobody had been there.
-func (f *conn) reset() {
-	if c, ok := f.conn.(*net.TCPConn); ok {
-		_ = c.SetLinger(0)
+// reset closes the connection with RST.
+func (c *conn) reset() {
+	if tcp, ok := c.conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
 	}
-	f.close()
+	c.close()
 }
 
-// cut ends the connection for who serves it.
-func (f *conn) cut() {
-	if c := tcpOf(f.conn); c != nil {
-		_ = c.SetLinger(0)
+// abort resets the connection and cancels its context, for the goroutine that serves it.
+func (c *conn) abort() {
+	if tcp := tcpOf(c.conn); tcp != nil {
+		_ = tcp.SetLinger(0)
 	}
-	f.cancel()
+	c.cancel()
 }
 
-// finish ends the connection so that what was written is read: closing it while the client still sends would reset it.
-func (f *conn) finish() {
-	if c, ok := f.conn.(interface{ CloseWrite() error }); ok {
-		_ = c.CloseWrite()
-		_ = f.conn.SetReadDeadline(time.Now().Add(closeTime))
-		_, _ = io.Copy(io.Discard, f.conn)
+// finish closes the connection after the client has read the response. Closing at once would send RST while the client still sends.
+func (c *conn) finish() {
+	if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+		_ = c.conn.SetReadDeadline(time.Now().Add(closeTimeout))
+		_, _ = io.Copy(io.Discard, c.conn)
 	}
-	f.close()
+	c.close()
 }
 
-func (f *conn) close() {
-	f.conn.Close()
-	if f.early != nil {
-		f.early.drop()
-		f.early = nil
+func (c *conn) close() {
+	c.conn.Close()
+	if c.early != nil {
+		c.early.discard()
+		c.early = nil
 	}
-	if f.via != nil {
-		f.via.close()
+	if c.via != nil {
+		c.via.close()
 	}
-	f.rest()
-	if f.stop != nil {
-		f.stop()
-		<-f.s.conns
-		f.stop = nil
+	drainReader(&c.in)
+	if c.stop != nil {
+		c.stop()
+		<-c.s.connSlots
+		c.stop = nil
 	}
 }

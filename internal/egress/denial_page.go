@@ -10,8 +10,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
-// denial is the body of a denial over HTTP.
-type refusal struct {
+// errorBody is the body of an error response over HTTP.
+type errorBody struct {
 	Error     string `json:"error"`
 	Reason    string `json:"reason"`
 	Target    string `json:"target"`
@@ -20,12 +20,12 @@ type refusal struct {
 	Place     string `json:"place,omitempty"`
 	Authority string `json:"authority,omitempty"`
 	Note      string `json:"note,omitempty"`
-	Allow     string `json:"allow,omitempty"` // what would allow it, as TOML
+	Allow     string `json:"allow,omitempty"` // the rule that would allow it, as TOML
 }
 
-// refusing is a denial of a request with a method.
-func refusing(method string, a explain.Answer) refusal {
-	r := refusal{Error: "refused by toolguard", Reason: string(a.Reason), Target: a.Target, Method: method, Note: a.Note, Allow: a.Suggest}
+// newErrorBody returns the body for a denied request.
+func newErrorBody(method string, a explain.Answer) errorBody {
+	r := errorBody{Error: "denied by toolguard", Reason: string(a.Reason), Target: a.Target, Method: method, Note: a.Note, Allow: a.Suggest}
 	if a.Authority != policy.Builtin {
 		r.Authority = a.Authority.String()
 	}
@@ -35,23 +35,23 @@ func refusing(method string, a explain.Answer) refusal {
 	return r
 }
 
-func (r *refusal) body() []byte {
+func (r *errorBody) json() []byte {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return nil // strings always can be
+		return nil // never: it has only strings
 	}
 	return append(b, '\n')
 }
 
-// refuse answers a request that isn't passed on. The connection ends: what follows in it isn't worth reading.
-func (k *httpConn) refuse(status int, r refusal) {
-	k.endUp()
-	body := r.body()
+// respond answers a request with an error. The connection ends, and what follows on it is not read.
+func (hc *httpConn) respond(status int, r errorBody) {
+	hc.closeUpstream()
+	body := r.json()
 	head := fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n", status, http.StatusText(status), len(body))
 	if r.Method == http.MethodHead {
 		body = nil
 	}
-	_ = k.f.conn.SetWriteDeadline(time.Now().Add(closeTime))
-	_, _ = k.f.conn.Write(append([]byte(head), body...))
-	k.f.finish()
+	_ = hc.c.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
+	_, _ = hc.c.conn.Write(append([]byte(head), body...))
+	hc.c.finish()
 }

@@ -7,23 +7,24 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/toolguard/toolguard/internal/egress/dns"
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/toolguard/toolguard/internal/egress/dns"
 )
 
 const (
 	dnsPort = 53
-	// maxQuery is the longest question that is read. None needs more.
-	maxQuery = 1500
-	// idleDNS is how long a TCP connection for DNS may be quiet.
-	idleDNS = 10 * time.Second
+	// maxQuerySize limits a query. None needs more.
+	maxQuerySize = 1500
+	// dnsIdleTimeout is for the next query on a TCP connection.
+	dnsIdleTimeout = 10 * time.Second
 )
 
-// reply is the answer to a message, nil when it deserves none.
-func (s *Server) reply(ctx context.Context, msg []byte, from client, tcp bool) []byte {
+// answer returns the answer to a message, or nil for none.
+func (s *Server) answer(ctx context.Context, msg []byte, from client, tcp bool) []byte {
 	q, err := dns.ParseQuery(msg)
 	if err != nil {
-		s.now().refuseQuery(from, err)
+		s.current().rejectQuery(from, err)
 	}
 	if errors.Is(err, dns.ErrNoQuery) {
 		return nil
@@ -31,7 +32,7 @@ func (s *Server) reply(ctx context.Context, msg []byte, from client, tcp bool) [
 	s.queries.Add(1)
 	a := dns.Answer{Code: dnsmessage.RCodeFormatError}
 	if err == nil {
-		a = s.now().resolve(ctx, &q, from)
+		a = s.current().resolve(ctx, &q, from)
 	}
 	size := q.Size
 	if tcp {
@@ -40,63 +41,62 @@ func (s *Server) reply(ctx context.Context, msg []byte, from client, tcp bool) [
 	return a.Pack(&q, size)
 }
 
-// refuseQuery reports what isn't read as a question.
-func (s *Server) refuseQuery(from client, err error) {
-	s.deny(from.denial("dns"), decision{Verdict: mismatch, note: err.Error()}, "dns://")
+// rejectQuery reports a message that is no valid query.
+func (s *Server) rejectQuery(from client, err error) {
+	s.deny(from.denial("dns"), mismatch(err.Error()), "dns://")
 }
 
-// serveUDP answers datagrams. When everything is busy the next waits in the socket, and the kernel drops what is too much.
+// serveUDP answers datagrams. Under load datagrams wait in the socket, and the kernel drops the excess.
 func (s *Server) serveUDP(ctx context.Context, c *net.UDPConn) error {
-	listener := unmapped(c.LocalAddr())
+	listener := addrPortOf(c.LocalAddr())
 	for {
-		s.asking <- struct{}{}
-		buf := make([]byte, maxQuery)
+		s.querySlots <- struct{}{}
+		buf := make([]byte, maxQuerySize)
 		n, from, err := c.ReadFromUDPAddrPort(buf)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			return errors.Join(ctx.Err(), err)
-		case err != nil: // what was sent before couldn't be delivered
-			<-s.asking
+		case err != nil: // an earlier answer couldn't be delivered
+			<-s.querySlots
 			continue
 		}
-		s.done.Go(func() {
-			defer func() { <-s.asking }()
+		s.running.Go(func() {
+			defer func() { <-s.querySlots }()
 			at := netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
 			by, err := s.Kernel.Sender(at, listener)
 			if err != nil {
-				return // another process's
+				return // not the session's
 			}
-			if out := s.replyTo(ctx, buf[:n], client{at, by}); out != nil {
+			if out := s.answerDatagram(ctx, buf[:n], client{at, by}); out != nil {
 				_, _ = c.WriteToUDPAddrPort(out, from)
 			}
 		})
 	}
 }
 
-// replyTo is the answer to a datagram. What comes from an address that isn't the machine's gets none: it would go to another host, with
-// what the session says in it.
-func (s *Server) replyTo(ctx context.Context, msg []byte, from client) []byte {
-	if addr := from.at.Addr(); !addr.IsLoopback() && !s.Own(addr) {
-		s.deny(from.denial("dns"), decision{Verdict: mismatch, note: "it's asked with an address that isn't this machine's"}, "dns://"+addr.String())
+// answerDatagram answers a datagram. It answers none from a foreign address: the answer would carry the session's data to another host.
+func (s *Server) answerDatagram(ctx context.Context, msg []byte, from client) []byte {
+	if addr := from.addr.Addr(); !addr.IsLoopback() && !s.IsOwn(addr) {
+		s.deny(from.denial("dns"), mismatch("the query's source address isn't this machine's"), "dns://"+addr.String())
 		return nil
 	}
-	return s.reply(ctx, msg, from, false)
+	return s.answer(ctx, msg, from, false)
 }
 
-// serveDNS answers the questions of a TCP connection, one after the other.
+// serveDNS answers the queries of a TCP connection in order.
 func (s *Server) serveDNS(ctx context.Context, c net.Conn, from client) {
 	for {
-		_ = c.SetDeadline(time.Now().Add(idleDNS))
-		msg, err := dns.ReadFrame(c, maxQuery)
+		_ = c.SetDeadline(time.Now().Add(dnsIdleTimeout))
+		msg, err := dns.ReadFrame(c, maxQuerySize)
 		if errors.Is(err, dns.ErrTooLong) {
-			s.now().refuseQuery(from, err)
+			s.current().rejectQuery(from, err)
 		}
 		if err != nil {
 			return
 		}
-		s.asking <- struct{}{}
-		out := s.reply(ctx, msg, from, true)
-		<-s.asking
+		s.querySlots <- struct{}{}
+		out := s.answer(ctx, msg, from, true)
+		<-s.querySlots
 		if out == nil {
 			return
 		}

@@ -223,7 +223,7 @@ func TestBadQueries(t *testing.T) {
 	}
 	w.wantTold("host_mismatch dns://", "host_mismatch dns://", "host_mismatch dns://")
 	long := w.dial("203.0.113.1:53")
-	long.Write(dns.Frame(make([]byte, maxQuery+1))[:2])
+	long.Write(dns.Frame(make([]byte, maxQuerySize+1))[:2])
 	if rest, err := io.ReadAll(long); err != nil || len(rest) > 0 {
 		t.Errorf("too long a question: %q, %v", rest, err)
 	}
@@ -261,8 +261,8 @@ func TestLongAnswers(t *testing.T) {
 			t.Errorf("by TCP: %d addresses", len(got))
 		}
 	}
-	c.Write(dns.Frame(make([]byte, maxQuery+1))[:2])
-	c.SetReadDeadline(time.Now().Add(idleDNS * 9 / 10))
+	c.Write(dns.Frame(make([]byte, maxQuerySize+1))[:2])
+	c.SetReadDeadline(time.Now().Add(dnsIdleTimeout * 9 / 10))
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("too long a question is awaited: %v", err)
 	}
@@ -352,12 +352,12 @@ func TestUpstreamServers(t *testing.T) {
 func TestBusy(t *testing.T) {
 	w := newWorld(t, allow("*.slow.com"))
 	w.zone.set("a.slow.com", "203.0.113.1")
-	w.s.looking = make(chan struct{}, 1)
+	w.s.lookupSlots = make(chan struct{}, 1)
 	w.start()
 	if addrs, _ := w.resolve("a.slow.com", a4); len(addrs) != 1 {
 		t.Error("control")
 	}
-	w.s.looking <- struct{}{} // somebody is waiting, and whoever did too would do so for ever
+	w.s.lookupSlots <- struct{}{} // somebody is waiting, and whoever did too would do so for ever
 	if _, code := w.resolve("a.slow.com", a4); code != dnsmessage.RCodeServerFailure {
 		t.Error(code)
 	}

@@ -8,70 +8,70 @@ import (
 	"time"
 )
 
-// early is the connection to a server where anything may be said, made before the client says something: so that a server that speaks
-// first is heard. Who speaks first says what's decided on.
+// early is a connection to the server that is made before the client sends, so that servers that send first work. The side that sends first
+// determines the decision.
 type early struct {
-	cancel  context.CancelFunc
-	dialled chan struct{}
-	over    chan struct{} // nobody waits for the server any more
-	up      *upstream     // with dialled
-	err     error
+	cancel   context.CancelFunc
+	dialed   chan struct{}
+	waitDone chan struct{} // the wait for the server has ended
+	up       *upstream     // valid after dialed
+	err      error
 
-	mu          sync.Mutex
-	spoke, late bool // the server did first, or can't any more
+	mu                   sync.Mutex
+	serverFirst, decided bool // the server sent first; the client has sent
 }
 
-// reachEarly connects, and ends the wait for the client when the server has spoken, or ended, or can't be reached.
-func (f *conn) reachEarly() {
-	ctx, cancel := context.WithCancel(f.ctx)
-	e := &early{cancel: cancel, dialled: make(chan struct{}), over: make(chan struct{})}
-	begun := *f // of f itself the policy may be another one by the time that it's connected
-	f.early = e
-	f.s.done.Go(func() {
-		defer close(e.over)
+// dialEarly connects to the server. It ends the wait for the client when the server has sent, ended, or can't be reached.
+func (c *conn) dialEarly() {
+	ctx, cancel := context.WithCancel(c.ctx)
+	e := &early{cancel: cancel, dialed: make(chan struct{}), waitDone: make(chan struct{})}
+	begun := *c // a copy: serve may change the policy of c meanwhile
+	c.early = e
+	c.s.running.Go(func() {
+		defer close(e.waitDone)
 		e.up, e.err = begun.dial(ctx)
-		close(e.dialled)
-		if e.err == nil && !e.up.heard() && errors.Is(waitReadable(e.up.conn), os.ErrDeadlineExceeded) {
-			return // of take
+		close(e.dialed)
+		if e.err == nil && !e.up.hasBuffered() && errors.Is(waitReadable(e.up.conn), os.ErrDeadlineExceeded) {
+			return // by use
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if !e.late {
-			e.spoke = true
-			_ = f.conn.SetReadDeadline(time.Now())
+		if !e.decided {
+			e.serverFirst = true
+			_ = c.conn.SetReadDeadline(time.Now())
 		}
 	})
 }
 
-// spokeFirst says whether the server did, or the client will have. It may be nil.
-func (e *early) spokeFirst() bool {
+// serverSpokeFirst reports whether the server has sent before the client. e may be nil.
+func (e *early) serverSpokeFirst() bool {
 	if e == nil {
 		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.late = true
-	return e.spoke
+	e.decided = true
+	return e.serverFirst
 }
 
-// take is the connection, as if it had just been made.
-func (e *early) take() (*upstream, error) {
-	<-e.dialled
+// use returns the connection as if it were new.
+func (e *early) use() (*upstream, error) {
+	<-e.dialed
 	defer e.cancel()
 	if e.err != nil {
 		return nil, e.err
 	}
 	_ = e.up.conn.SetReadDeadline(time.Now())
-	<-e.over
+	<-e.waitDone
 	_ = e.up.conn.SetReadDeadline(time.Time{})
 	return e.up, nil
 }
 
-// drop ends it unused.
-func (e *early) drop() {
+// discard closes the connection unused.
+func (e *early) discard() {
 	e.cancel()
-	if <-e.dialled; e.err == nil {
+	if <-e.dialed; e.err == nil {
 		e.up.close()
 	}
-	<-e.over
+	<-e.waitDone
 }

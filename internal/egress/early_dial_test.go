@@ -46,9 +46,9 @@ func TestWhoSpeaksFirst(t *testing.T) {
 	}
 
 	c = w.dial("203.0.113.2:2525")
-	time.Sleep(2 * lineTime) // whoever waits says no less
+	time.Sleep(2 * rawLineTimeout) // whoever waits says no less
 	c.Write(helloBytes(t, "evil.com", nil))
-	if b, err := io.ReadAll(c); err != nil || string(b) != string(alert) {
+	if b, err := io.ReadAll(c); err != nil || string(b) != string(accessDenied) {
 		t.Errorf("a denied name: %v %x", err, b)
 	}
 	c.Close()
@@ -59,7 +59,7 @@ func TestWhoSpeaksFirst(t *testing.T) {
 
 	c = w.dial("203.0.113.2:2525") // what could become a request is passed on when it doesn't
 	io.WriteString(c, "QUIT")
-	time.Sleep(2 * lineTime)
+	time.Sleep(2 * rawLineTimeout)
 	c.CloseWrite()
 	if s := <-got; s != "QUIT" {
 		t.Errorf("the server got %q", s)
@@ -67,7 +67,7 @@ func TestWhoSpeaksFirst(t *testing.T) {
 	c.Close()
 
 	w.dial("203.0.113.2:2525").Close() // nobody speaks
-	for end := time.Now().Add(patience); len(w.s.conns) > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); len(w.s.connSlots) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a connection on which nobody spoke is still served")
 		}
@@ -99,7 +99,7 @@ func TestEndedBeforeItBegan(t *testing.T) {
 	defer c.Close()
 	f := &conn{s: w.s, conn: c}
 	f.conn.SetReadDeadline(time.Now())
-	if _, err := f.listen(true); !errors.Is(err, errSilent) {
-		t.Errorf("%v, want %v", err, errSilent)
+	if _, err := f.detectProtocol(true); !errors.Is(err, errNoData) {
+		t.Errorf("%v, want %v", err, errNoData)
 	}
 }

@@ -25,7 +25,7 @@ func FuzzQuestion(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
-		out := w.s.reply(t.Context(), msg, client{}, false)
+		out := w.s.answer(t.Context(), msg, client{}, false)
 		w.forget()
 		if out == nil {
 			return
@@ -121,7 +121,7 @@ func FuzzRecognize(f *testing.F) {
 		var kind protocol
 		var sure bool
 		for i := range len(b) + 1 {
-			k, s := recognize(b[:i])
+			k, s := classify(b[:i])
 			if sure && (!s || k != kind) {
 				t.Fatalf("%q is %d, and then %d", b[:i], kind, k)
 			}

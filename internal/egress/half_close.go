@@ -7,45 +7,45 @@ import (
 	"time"
 )
 
-// watchClient closes the connection to the server when the client is gone, until it's stopped: a client that waits for a response in vain and gives
-// up mustn't hold both for as long as the server likes.
-func (k *httpConn) watchClient() (stop func()) {
-	client, up, over := tcpOf(k.f.conn), k.up.conn, make(chan struct{})
+// watchClient closes the connection to the server when the client has gone, until it is stopped. Otherwise a slow server could keep both
+// open.
+func (hc *httpConn) watchClient() (stop func()) {
+	client, up, stopped := tcpOf(hc.c.conn), hc.up.conn, make(chan struct{})
 	if client == nil {
 		return func() {}
 	}
-	look := k.f.s.look
+	look := hc.c.s.clientCheckInterval
 	timer := time.AfterFunc(look, func() {
-		again := time.NewTicker(look)
-		defer again.Stop()
-		for got := nothingYet; !gone(client, &got); {
+		ticker := time.NewTicker(look)
+		defer ticker.Stop()
+		for got := neverChecked; !clientGone(client, &got); {
 			select {
-			case <-over:
+			case <-stopped:
 				return
-			case <-again.C:
+			case <-ticker.C:
 			}
 		}
 		up.Close()
 	})
 	return sync.OnceFunc(func() {
 		timer.Stop()
-		close(over)
+		close(stopped)
 	})
 }
 
-// endHalf closes two connections of which one side has ended, and nothing has come on either for a while: nobody need ever end the other.
-func (s *Server) endHalf(both <-chan struct{}, conns ...net.Conn) {
-	again := time.NewTicker(s.half)
-	defer again.Stop()
-	for last := nothingYet; ; {
+// closeIdleHalf closes two connections of which one side has ended, when nothing has arrived on either for a while.
+func (s *Server) closeIdleHalf(done <-chan struct{}, conns ...net.Conn) {
+	ticker := time.NewTicker(s.halfCloseTimeout)
+	defer ticker.Stop()
+	for last := neverChecked; ; {
 		select {
-		case <-both:
+		case <-done:
 			return
-		case <-again.C:
+		case <-ticker.C:
 		}
 		now := uint64(0)
 		for _, c := range conns {
-			now += received(tcpOf(c))
+			now += bytesReceived(tcpOf(c))
 		}
 		if now == last {
 			for _, c := range conns {
@@ -56,19 +56,19 @@ func (s *Server) endHalf(both <-chan struct{}, conns ...net.Conn) {
 	}
 }
 
-// nothingYet is how much a client has got that wasn't looked at before.
-const nothingYet = ^uint64(0)
+// neverChecked is the count of a client that wasn't checked before.
+const neverChecked = ^uint64(0)
 
-// tcpOf is the TCP connection beneath one, nil if there's none.
+// tcpOf returns the TCP connection under a connection, or nil.
 func tcpOf(c net.Conn) *net.TCPConn {
 	switch c := c.(type) {
 	case *net.TCPConn:
 		return c
 	case *tls.Conn:
 		return tcpOf(c.NetConn())
-	case *replay:
+	case *replayConn:
 		return tcpOf(c.Conn)
-	case *counted:
+	case *budgetConn:
 		return tcpOf(c.Conn)
 	}
 	return nil

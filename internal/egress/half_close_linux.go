@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// received is how many bytes have come on a connection.
-func received(c *net.TCPConn) (n uint64) {
+// bytesReceived returns the number of bytes that have arrived on a connection.
+func bytesReceived(c *net.TCPConn) (n uint64) {
 	if c == nil {
 		return 0
 	}
@@ -23,9 +23,9 @@ func received(c *net.TCPConn) (n uint64) {
 	return n
 }
 
-// gone says whether a client has closed its connection. One that has ended only its own side may wait for a response still; that
-// can't be distinguished, so it's gone when it has got nothing more since the last look.
-func gone(c *net.TCPConn, got *uint64) (is bool) {
+// clientGone reports whether a client has closed its connection. A client that has closed only its sending side may still wait for a
+// response, and looks the same; it counts as gone when it has acknowledged nothing since the last check.
+func clientGone(c *net.TCPConn, got *uint64) (is bool) {
 	rc, err := c.SyscallConn()
 	if err != nil {
 		return true

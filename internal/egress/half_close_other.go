@@ -4,8 +4,8 @@ package egress
 
 import "net"
 
-// received is how many bytes have come on a connection: nobody knows, so it counts as quiet.
-func received(*net.TCPConn) uint64 { return 0 }
+// bytesReceived returns 0: the number is unknown, so the connection counts as quiet.
+func bytesReceived(*net.TCPConn) uint64 { return 0 }
 
-// gone says whether a client has closed its connection.
-func gone(*net.TCPConn, *uint64) bool { return false }
+// clientGone returns false: it is unknown.
+func clientGone(*net.TCPConn, *uint64) bool { return false }

@@ -16,7 +16,7 @@ import (
 // A client that gives up on a server which doesn't answer leaves no connection there, whatever it has sent, under TLS too.
 func TestGoneClients(t *testing.T) {
 	w, server, client := newReading(t)
-	w.s.look = 10 * time.Millisecond
+	w.s.clientCheckInterval = 10 * time.Millisecond
 	asked, left := make(chan struct{}, 1), make(chan struct{}, 1)
 	for _, l := range []net.Listener{w.listen("203.0.113.1:80"), tls.NewListener(w.listen("203.0.113.1:443"), server)} {
 		go nettest.Accept(l, func(c net.Conn) {
@@ -69,21 +69,21 @@ func TestHalfClosed(t *testing.T) {
 	s, err := l.Accept()
 	must(t, err)
 	defer s.Close()
-	at, got := s.(*net.TCPConn), nothingYet
+	at, got := s.(*net.TCPConn), neverChecked
 	for range 2 {
-		if gone(at, &got) {
+		if clientGone(at, &got) {
 			t.Error("gone while it's there")
 		}
 	}
 	c.(*net.TCPConn).CloseWrite()
 	s.Read(make([]byte, 1)) // to the end
 	for _, want := range []bool{false, true} {
-		if gone(at, &got) != want {
+		if clientGone(at, &got) != want {
 			t.Errorf("gone: %v", !want)
 		}
 	}
 	io.WriteString(s, "x")
-	for end := time.Now().Add(patience); gone(at, &got); {
+	for end := time.Now().Add(patience); clientGone(at, &got); {
 		if time.Now().After(end) {
 			t.Fatal("gone though it gets something")
 		}
@@ -93,7 +93,7 @@ func TestHalfClosed(t *testing.T) {
 // What has ended on one side, and on which nothing comes any more, doesn't stay for ever. What has ended on none does.
 func TestHalfEnded(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "203.0.113.1", Port: 7000, Allow: true})
-	w.s.half = 50 * time.Millisecond
+	w.s.halfCloseTimeout = 50 * time.Millisecond
 	over := make(chan struct{})
 	defer close(over)
 	go nettest.Accept(w.listen("203.0.113.1:7000"), func(c net.Conn) {

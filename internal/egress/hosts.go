@@ -13,45 +13,45 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// hosts are the granted names of the machine's hosts file, by the addresses that it gives them. Programs read that file by themselves and
-// never ask for these names, so they count as if the session had resolved them at its start.
+// hosts has the granted names of the machine's hosts file, by address. Programs read that file and send no query, so its names count as
+// resolved from the session's start.
 type hosts map[netip.Addr][]hostName
 
-// hostName is a granted name, with the ways in which the address that it leads to may be reached.
+// hostName is a granted name, with the ways that its address allows.
 type hostName struct {
 	name string
 	ways []policy.Way
 }
 
-// always is for as long as any session runs.
-const always = 100 * 365 * 24 * time.Hour
+// hostsLifetime is longer than any session.
+const hostsLifetime = 100 * 365 * 24 * time.Hour
 
 func (s *Server) grantedHosts() hosts {
 	h := hosts{}
 	for _, name := range slices.Sorted(maps.Keys(s.Hosts)) {
 		ways, _ := s.Policy.Ways(name)
 		for _, addr := range s.Hosts[name] {
-			if fit, _ := s.fit(addr, ways); len(fit) > 0 {
-				h[addr] = append(h[addr], hostName{name, fit})
+			if usable, _ := s.usableWays(addr, ways); len(usable) > 0 {
+				h[addr] = append(h[addr], hostName{name, usable})
 			}
 		}
 	}
 	return h
 }
 
-// permitHosts lets the session reach the names of the hosts file on the ports on which the name alone decides.
+// permitHosts permits the ports on which a name of the hosts file decides alone.
 func (s *Server) permitHosts() {
-	until := time.Now().Add(always)
+	until := time.Now().Add(hostsLifetime)
 	for addr, names := range s.hosts {
 		for _, n := range names {
 			if err := s.permit(addr, n.ways, until); err != nil {
-				s.deny(client{}.denial("dns"), decision{Verdict: policy.Verdict{Reason: policy.EngineError, Layer: -1, Rule: policy.NoMatch}, note: err.Error()}, "dns://"+n.name)
+				s.deny(client{}.denial("dns"), decision{Verdict: noRule(policy.EngineError), note: err.Error()}, "dns://"+n.name)
 			}
 		}
 	}
 }
 
-// namesOf are the names that lead to an address: those of the hosts file, and those that the session was answered about.
+// namesOf returns the names that are bound to an address, by the hosts file or by the session's queries.
 func (s *Server) namesOf(addr netip.Addr) []string {
 	names := s.names.names(addr)
 	for _, n := range s.hosts[addr] {
@@ -70,11 +70,11 @@ func (s *Server) checkAddress(t *netname.Target, addr netip.Addr, own bool) poli
 	return s.Policy.CheckAddress(t, addr, own)
 }
 
-// foundInHosts is what the hosts file says of a name: no answer of a name server adds to it.
+// foundInHosts is the hosts file's answer to a query. No name server adds to it.
 func foundInHosts(addrs []netip.Addr, typ dnsmessage.Type) dns.Found {
 	f := dns.Found{TTL: minBinding}
 	for _, a := range addrs {
-		if typeOf(a) == typ {
+		if queryType(a) == typ {
 			f.Addrs = append(f.Addrs, a)
 		}
 	}

@@ -73,7 +73,7 @@ func TestHosts(t *testing.T) {
 	}
 	w.mu.Unlock()
 
-	must(t, w.s.now().reload(&Change{Policy: w.s.Policy, Generation: 2}))
+	must(t, w.s.current().reload(&Change{Policy: w.s.Policy, Generation: 2}))
 	if got := get("10.0.0.5:80", "intranet.test"); got != 403 {
 		t.Errorf("a name that the hosts file says nothing of any more: %d", got)
 	}

@@ -10,21 +10,19 @@ import (
 	"net/http/httputil"
 	"strings"
 	"sync"
-
-	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// serveH2 decides on the requests of an HTTP/2 connection, of which the server's side is up. redial makes another one when that has ended, for as long as the client's.
-func (k *httpConn) serveH2(c, up net.Conn, redial func(context.Context) (net.Conn, error)) {
-	defer k.f.close()
-	ctx, cancel := context.WithCancel(k.f.ctx)
-	defer cancel() // a transport closes what is idle, and a request that was given up may have its connection still
-	only := new(http.Protocols)
-	only.SetHTTP2(true)
+// serveH2 decides on the requests of an HTTP/2 connection. up is the connection to the server; redial makes another one if it ends.
+func (hc *httpConn) serveH2(c, up net.Conn, redial func(context.Context) (net.Conn, error)) {
+	defer hc.c.close()
+	ctx, cancel := context.WithCancel(hc.c.ctx)
+	defer cancel() // the transport closes idle connections only; a cancelled request may still have one
+	h2Only := new(http.Protocols)
+	h2Only.SetHTTP2(true)
 	first := make(chan net.Conn, 1)
 	first <- up
 	transport := &http.Transport{
-		Protocols: only, DisableCompression: true, MaxResponseHeaderBytes: maxHead,
+		Protocols: h2Only, DisableCompression: true, MaxResponseHeaderBytes: maxHead,
 		HTTP2: &http.HTTP2Config{MaxReadFrameSize: h2Frame, MaxReceiveBufferPerConnection: h2Window, MaxReceiveBufferPerStream: h2Window},
 		DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
 			select {
@@ -35,28 +33,26 @@ func (k *httpConn) serveH2(c, up net.Conn, redial func(context.Context) (net.Con
 			}
 		},
 	}
-	plain := new(http.Protocols)
-	plain.SetUnencryptedHTTP2(true) // TLS was ended here already
-	silent := log.New(io.Discard, "", 0)
+	h2Unencrypted := new(http.Protocols)
+	h2Unencrypted.SetUnencryptedHTTP2(true) // TLS ends in intercept
+	noLog := log.New(io.Discard, "", 0)
 	proxy := &httputil.ReverseProxy{
-		Rewrite: k.rewriteH2, Transport: transport, FlushInterval: -1, ErrorLog: silent,
+		Rewrite: hc.rewriteH2, Transport: transport, FlushInterval: -1, ErrorLog: noLog,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if errors.Is(err, errBudget) {
-				writeRefusal(w, http.StatusServiceUnavailable, k.limited(r.Method, k.origin(), err))
+				writeErrorBody(w, http.StatusServiceUnavailable, hc.denyOverLimit(r.Method, hc.origin(), err))
 				return
 			}
-			writeRefusal(w, http.StatusBadGateway, refusal{Error: "toolguard can't reach the server", Method: r.Method, Note: err.Error()})
+			writeErrorBody(w, http.StatusBadGateway, errorBody{Error: "toolguard can't reach the server", Method: r.Method, Note: err.Error()})
 		},
 	}
-	heard := newRefused2(c, func(v policy.Verdict, note string) {
-		k.f.deny(k.proto, "", decision{Verdict: v, note: note}, k.origin())
-	})
-	l := newSingle(heard)
+	monitor := newH2Monitor(c, func(d decision) { hc.c.deny(hc.proto, "", d, hc.origin()) })
+	l := newSingleListener(monitor)
 	server := &http.Server{
-		Protocols: plain, ReadHeaderTimeout: k.f.s.hello, MaxHeaderBytes: maxHead, ErrorLog: silent,
+		Protocols: h2Unencrypted, ReadHeaderTimeout: hc.c.s.helloTimeout, MaxHeaderBytes: maxHead, ErrorLog: noLog,
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: h2Streams, MaxReadFrameSize: h2Frame, MaxReceiveBufferPerConnection: h2Window, MaxReceiveBufferPerStream: h2Window},
-		Handler:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { k.serveStream(&responder{w, heard}, r, proxy) }),
-		BaseContext: func(net.Listener) context.Context { return k.f.ctx },
+		Handler:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { hc.serveStream(&responder{w, monitor}, r, proxy) }),
+		BaseContext: func(net.Listener) context.Context { return hc.c.ctx },
 		ConnState: func(_ net.Conn, s http.ConnState) {
 			if s == http.StateClosed {
 				l.Close()
@@ -66,59 +62,59 @@ func (k *httpConn) serveH2(c, up net.Conn, redial func(context.Context) (net.Con
 	_ = server.Serve(l) // until the connection ends
 }
 
-// rewriteH2 passes a request on as it was decided on.
-func (k *httpConn) rewriteH2(p *httputil.ProxyRequest) {
-	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host, p.Out.URL.RawQuery = "https", k.name, p.In.Host, p.In.URL.RawQuery
+// rewriteH2 writes the request as it was decided on.
+func (hc *httpConn) rewriteH2(p *httputil.ProxyRequest) {
+	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host, p.Out.URL.RawQuery = "https", hc.tlsHost, p.In.Host, p.In.URL.RawQuery
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "User-Agent"} {
-		p.Out.Header[name] = p.In.Header[name] // as they were, or none
+		p.Out.Header[name] = p.In.Header[name] // unchanged
 	}
 }
 
-// serveStream decides on one request of HTTP/2.
-func (k *httpConn) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
-	f := *k.f
-	f.s = f.s.now()
-	k = &httpConn{f: &f, proto: k.proto, name: k.name}
-	giveBack, err := f.s.budget.take(weight(r))
+// serveStream decides on one HTTP/2 request.
+func (hc *httpConn) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
+	c := *hc.c
+	c.s = c.s.current()
+	hc = &httpConn{c: &c, proto: hc.proto, tlsHost: hc.tlsHost}
+	release, err := c.s.budget.reserve(requestCost(r))
 	if err != nil {
-		clear(r.Header) // the stream holds it until the client has read why
-		writeRefusal(w, http.StatusServiceUnavailable, k.limited("", k.origin(), err))
+		clear(r.Header) // the stream keeps it until the client has read the response
+		writeErrorBody(w, http.StatusServiceUnavailable, hc.denyOverLimit("", hc.origin(), err))
 		return
 	}
-	defer giveBack()
+	defer release()
 	req := &request{head: &head{method: r.Method, target: r.RequestURI, version: "HTTP/1.1", host: r.Host, hasHost: true}}
 	for name, values := range r.Header {
 		for _, v := range values {
 			req.fields = append(req.fields, field{name, v})
 		}
 	}
-	switch err = req.frame(); {
+	switch err = req.parseFraming(); {
 	case err != nil:
 	case req.host != r.Host:
 		err = errHead("its Host isn't its authority")
-	case strings.ContainsFunc(r.Method, notMethod) || !strings.HasPrefix(r.RequestURI, "/") || strings.ContainsFunc(r.RequestURI, notInTarget):
-		err = errHead("its path or method isn't a proper one")
+	case strings.ContainsFunc(r.Method, invalidMethodRune) || !strings.HasPrefix(r.RequestURI, "/") || strings.ContainsFunc(r.RequestURI, invalidTargetRune):
+		err = errHead("its path or method is invalid")
 	default:
-		err = k.target(req)
+		err = hc.resolveTarget(req)
 	}
 	if err != nil {
-		writeRefusal(w, http.StatusBadRequest, k.wrong(err))
+		writeErrorBody(w, http.StatusBadRequest, hc.denyMalformed(err))
 		return
 	}
-	if v := k.decide(req); !v.Allow {
-		writeRefusal(w, http.StatusForbidden, k.deny(req, v))
+	if v := hc.decide(req); !v.Allow {
+		writeErrorBody(w, http.StatusForbidden, hc.deny(req, v))
 		return
 	}
 	r.Host = req.host
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer k.watch(req, cancel)()
+	defer hc.watch(req, cancel)()
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// weight is what a request can hold while it's answered.
-func weight(r *http.Request) int64 {
-	n := holdsStream + int64(len(r.RequestURI)+len(r.Host))
+// requestCost is the memory for a request until it is answered.
+func requestCost(r *http.Request) int64 {
+	n := streamCost + int64(len(r.RequestURI)+len(r.Host))
 	for name, values := range r.Header {
 		for _, v := range values {
 			n += int64(len(name) + len(v))
@@ -130,26 +126,26 @@ func weight(r *http.Request) int64 {
 	return n + r.ContentLength
 }
 
-func writeRefusal(w http.ResponseWriter, status int, r refusal) {
+func writeErrorBody(w http.ResponseWriter, status int, r errorBody) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(r.body())
+	_, _ = w.Write(r.json())
 }
 
-// single is a listener that has one connection.
-type single struct {
+// singleListener is a listener with one connection.
+type singleListener struct {
 	net.Conn
 	next chan net.Conn
 	once sync.Once
 }
 
-func newSingle(c net.Conn) *single {
-	s := &single{Conn: c, next: make(chan net.Conn, 1)}
+func newSingleListener(c net.Conn) *singleListener {
+	s := &singleListener{Conn: c, next: make(chan net.Conn, 1)}
 	s.next <- c
 	return s
 }
 
-func (s *single) Accept() (net.Conn, error) {
+func (s *singleListener) Accept() (net.Conn, error) {
 	c, ok := <-s.next
 	if !ok {
 		return nil, net.ErrClosed
@@ -157,9 +153,9 @@ func (s *single) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-func (s *single) Close() error {
+func (s *singleListener) Close() error {
 	s.once.Do(func() { close(s.next) })
 	return nil
 }
 
-func (s *single) Addr() net.Addr { return s.LocalAddr() }
+func (s *singleListener) Addr() net.Addr { return s.LocalAddr() }

@@ -11,29 +11,27 @@ import (
 	"sync"
 
 	"golang.org/x/net/http2/hpack"
-
-	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// refused2 is an HTTP/2 connection with a client, on which net/http rejects by itself what is malformed, or too much. It reports that to nobody, so
-// it's read in the frames that it writes: they are its own word, and well-formed.
-type refused2 struct {
+// h2Monitor is an HTTP/2 connection with a client. net/http rejects malformed and excessive requests by itself, without a hook, so the
+// monitor reads the frames that net/http writes. They are well-formed, and no attacker writes them.
+type h2Monitor struct {
 	net.Conn
-	tell func(v policy.Verdict, note string)
+	report func(decision)
 
-	head []byte // of a frame, and as much of its payload as counts
-	rest int    // of the payload of a frame that doesn't
-	text *hpack.Decoder
+	frameBuf []byte // the current frame, as far as it is needed
+	skip     int    // bytes of a payload that isn't needed
+	decoder  *hpack.Decoder
 
-	mu    sync.Mutex
-	ours  map[string]int // responses with a status that net/http gives by itself too, on their way
-	ended bool           // it's over, by the client's will or because of what was said
+	mu       sync.Mutex
+	expected map[string]int // pending responses of ours, by a status that net/http uses too
+	ended    bool           // the connection has ended, and the reason is reported if there is one
 }
 
-func newRefused2(c net.Conn, tell func(v policy.Verdict, note string)) *refused2 {
-	r := &refused2{Conn: c, tell: tell, ours: map[string]int{}}
-	r.text = hpack.NewDecoder(tableSize, r.field)
-	return r
+func newH2Monitor(c net.Conn, report func(decision)) *h2Monitor {
+	m := &h2Monitor{Conn: c, report: report, expected: map[string]int{}}
+	m.decoder = hpack.NewDecoder(tableSize, m.checkStatus)
+	return m
 }
 
 // Of RFC 9113, 6 and 7.
@@ -44,134 +42,134 @@ const (
 	frameGoAway   = 7
 	frameContinue = 9
 
-	codeNone     = 0
-	codeInternal = 2 // of a server that broke, too
-	codeClosed   = 5 // what was still on its way of a request that has been answered
-	codeRefused  = 7
-	codeCancel   = 8
-	codeTooMuch  = 11
+	codeNone            = 0
+	codeInternal        = 2 // also if the server failed
+	codeStreamClosed    = 5 // late frames of an answered request
+	codeRefusedStream   = 7
+	codeCancel          = 8
+	codeEnhanceYourCalm = 11
 
-	tableSize = 4096 // of what was said before in heads (RFC 7541, 6.3)
+	tableSize = 4096 // the HPACK table (RFC 7541, 6.3)
 )
 
-func (r *refused2) Read(p []byte) (int, error) {
-	n, err := r.Conn.Read(p)
+func (m *h2Monitor) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		r.end()
+		m.markEnded()
 	}
 	return n, err
 }
 
-// Close ends it, and tells when net/http does that without a word.
-func (r *refused2) Close() error {
-	if !r.end() {
-		r.tell(slow, "too slow to say what it wants, or not as HTTP/2")
+// Close closes the connection, and reports it if net/http closes it without a frame.
+func (m *h2Monitor) Close() error {
+	if !m.markEnded() {
+		m.report(overLimit(noteSlow + ", or not HTTP/2"))
 	}
-	return r.Conn.Close()
+	return m.Conn.Close()
 }
 
-// end says whether it was over already.
-func (r *refused2) end() (before bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before, r.ended = r.ended, true
+// markEnded returns whether the connection had ended before.
+func (m *h2Monitor) markEnded() (before bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, m.ended = m.ended, true
 	return before
 }
 
-func (r *refused2) Write(p []byte) (int, error) {
+func (m *h2Monitor) Write(p []byte) (int, error) {
 	for q := p; len(q) > 0; {
-		n := min(r.rest, len(q))
-		r.rest -= n
+		n := min(m.skip, len(q))
+		m.skip -= n
 		if q = q[n:]; len(q) > 0 {
-			q = r.read(q)
+			q = m.scan(q)
 		}
 	}
-	n, err := r.Conn.Write(p)
+	n, err := m.Conn.Write(p)
 	if err != nil {
-		r.end()
+		m.markEnded()
 	}
 	return n, err
 }
 
-// read takes the next bytes of a frame that may count, and returns what follows them.
-func (r *refused2) read(p []byte) []byte {
-	n := min(r.wants()-len(r.head), len(p))
-	r.head = append(r.head, p[:n]...)
-	if len(r.head) < frameHead {
+// scan reads the bytes of one frame and returns the rest.
+func (m *h2Monitor) scan(p []byte) []byte {
+	n := min(m.frameLen()-len(m.frameBuf), len(p))
+	m.frameBuf = append(m.frameBuf, p[:n]...)
+	if len(m.frameBuf) < frameHead {
 		return p[n:]
 	}
-	if kind := r.head[3]; kind != frameHeaders && kind != frameContinue && kind != frameReset && kind != frameGoAway {
-		r.rest, r.head = r.wants()-frameHead, r.head[:0]
-	} else if len(r.head) == r.wants() {
-		r.frame(kind, r.head[frameHead:])
-		r.head = r.head[:0]
+	if kind := m.frameBuf[3]; kind != frameHeaders && kind != frameContinue && kind != frameReset && kind != frameGoAway {
+		m.skip, m.frameBuf = m.frameLen()-frameHead, m.frameBuf[:0]
+	} else if len(m.frameBuf) == m.frameLen() {
+		m.handleFrame(kind, m.frameBuf[frameHead:])
+		m.frameBuf = m.frameBuf[:0]
 	}
 	return p[n:]
 }
 
-// wants is how long the head is, and then the frame.
-func (r *refused2) wants() int {
-	if len(r.head) < frameHead {
+// frameLen returns the length of the frame, or of its head while that is incomplete.
+func (m *h2Monitor) frameLen() int {
+	if len(m.frameBuf) < frameHead {
 		return frameHead
 	}
-	return frameHead + int(r.head[0])<<16 + int(binary.BigEndian.Uint16(r.head[1:]))
+	return frameHead + int(m.frameBuf[0])<<16 + int(binary.BigEndian.Uint16(m.frameBuf[1:]))
 }
 
-func (r *refused2) frame(kind byte, payload []byte) {
+func (m *h2Monitor) handleFrame(kind byte, payload []byte) {
 	switch kind {
 	case frameHeaders, frameContinue:
-		_, _ = r.text.Write(payload)
+		_, _ = m.decoder.Write(payload)
 	case frameReset:
-		r.code(binary.BigEndian.Uint32(payload))
+		m.reportCode(binary.BigEndian.Uint32(payload))
 	case frameGoAway:
-		r.end()
-		r.code(binary.BigEndian.Uint32(payload[4:]))
+		m.markEnded()
+		m.reportCode(binary.BigEndian.Uint32(payload[4:]))
 	}
 }
 
-func (r *refused2) code(code uint32) {
+func (m *h2Monitor) reportCode(code uint32) {
 	switch code {
-	case codeNone, codeInternal, codeClosed, codeCancel:
-	case codeRefused, codeTooMuch:
-		r.tell(slow, "too many requests at once")
+	case codeNone, codeInternal, codeStreamClosed, codeCancel:
+	case codeRefusedStream, codeEnhanceYourCalm:
+		m.report(overLimit("too many requests at once"))
 	default:
-		r.tell(mismatch, fmt.Sprintf("what HTTP/2 doesn't allow (its error %d)", code))
+		m.report(mismatch(fmt.Sprintf("a violation of HTTP/2 (its error code %d)", code)))
 	}
 }
 
-// twoFold says whether net/http answers so by itself: to fields that HTTP/2 has not, and to too long a head.
-func twoFold(status string) bool { return status == "400" || status == "431" }
+// ambiguousStatus reports whether net/http sends a status by itself too: for fields that HTTP/2 forbids, and for a head that is too long.
+func ambiguousStatus(status string) bool { return status == "400" || status == "431" }
 
-func (r *refused2) field(f hpack.HeaderField) {
-	if f.Name != ":status" || !twoFold(f.Value) {
+func (m *h2Monitor) checkStatus(f hpack.HeaderField) {
+	if f.Name != ":status" || !ambiguousStatus(f.Value) {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ours[f.Value] > 0 {
-		r.ours[f.Value]--
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.expected[f.Value] > 0 {
+		m.expected[f.Value]--
 		return
 	}
-	note := "header fields that HTTP/2 hasn't"
+	note := "header fields that HTTP/2 forbids"
 	if f.Value == "431" {
 		note = errTooLong.Error()
 	}
-	r.tell(mismatch, "a request's head: "+note)
+	m.report(mismatch("a request's head: " + note))
 }
 
-// responder is where a request that was decided on is answered.
+// responder writes the response to a request that was decided on.
 type responder struct {
 	http.ResponseWriter
-	conn *refused2
+	conn *h2Monitor
 }
 
-// WriteHeader notes a response that net/http could have given too.
+// WriteHeader announces to the monitor a status that net/http could also send.
 func (w *responder) WriteHeader(status int) {
-	if s := strconv.Itoa(status); twoFold(s) {
-		w.conn.add(s, 1)
+	if s := strconv.Itoa(status); ambiguousStatus(s) {
+		w.conn.expect(s, 1)
 		defer func() {
-			if http.NewResponseController(w.ResponseWriter).Flush() != nil { // it isn't on its way
-				w.conn.add(s, -1)
+			if http.NewResponseController(w.ResponseWriter).Flush() != nil { // it was not sent
+				w.conn.expect(s, -1)
 			}
 		}()
 	}
@@ -181,8 +179,8 @@ func (w *responder) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (w *responder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (r *refused2) add(status string, n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ours[status] = max(0, r.ours[status]+n)
+func (m *h2Monitor) expect(status string, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expected[status] = max(0, m.expected[status]+n)
 }

@@ -62,7 +62,7 @@ func TestMalformedHTTP2(t *testing.T) {
 			<-r.Context().Done()
 		}
 	}), nil)
-	w.s.hello = time.Second
+	w.s.helloTimeout = time.Second
 	w.start()
 	w.resolve("a.com", a4)
 	cfg.ServerName, cfg.NextProtos = "a.com", []string{"h2"}

@@ -14,152 +14,152 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// httpConn is HTTP/1 on one connection: requests one after the other, each decided on.
+// httpConn is an HTTP/1 connection. Each of its requests is decided on.
 type httpConn struct {
-	f     *conn
-	proto string // for denials: "http", or "tls" where it's intercepted
-	name  string // the name that TLS was ended for, which every request must be for
-	up    *upstream
+	c       *conn
+	proto   string // for denials: "http", or "tls" where TLS is intercepted
+	tlsHost string // the server name of the hello, which every request must be for
+	up      *upstream
 
-	unwatch func() // while a request is being answered
-	over    func() // ends its watch
-	short   func() // gives the room for a long head back
+	stopClientCheck func() // of the current request
+	unwatch         func() // of the current request
+	releaseHead     func() // releases the memory for a long head
 }
 
-// request is a request with what it asks for.
+// request is a parsed request with its target.
 type request struct {
 	*head
-	t     netname.Target
-	also  []netname.Target // what some servers would take it for
-	url   string           // t as a URL, without a query
-	proxy bool             // it asks a proxy to go there
-	ws    bool
-	sent  chan error // what came of sending its body
-	waits bool       // for the server to want that
+	dest            netname.Target
+	alternatives    []netname.Target // other targets that some servers would serve
+	url             string           // dest as a URL, without a query
+	viaProxy        bool             // the request is to a proxy
+	webSocket       bool
+	bodyResult      chan error // the result of sending the body
+	expectsContinue bool       // before it sends the body
 }
 
-// serveHTTP decides on every request of a connection.
-func (f *conn) serveHTTP() {
-	(&httpConn{f: f, proto: "http"}).run()
+// serveHTTP decides on each request of a connection.
+func (c *conn) serveHTTP() {
+	(&httpConn{c: c, proto: "http"}).run()
 }
 
-func (k *httpConn) run() {
-	for k.next() {
+func (hc *httpConn) run() {
+	for hc.serveRequest() {
 	}
 }
 
-// next deals with one request. False: the connection has ended, or is another's.
-func (k *httpConn) next() bool {
-	k.short = func() {}
-	r, err := k.read()
-	defer func() { k.short() }()
+// serveRequest serves one request. It returns false if the connection has ended or was hijacked.
+func (hc *httpConn) serveRequest() bool {
+	hc.releaseHead = func() {}
+	r, err := hc.readRequest()
+	defer func() { hc.releaseHead() }()
 	if err != nil {
-		k.bad(err)
+		hc.rejectUnreadable(err)
 		return false
 	}
-	k.f.s = k.f.s.now()
-	if v := k.decide(r); !v.Allow {
-		k.refuse(http.StatusForbidden, k.deny(r, v))
+	hc.c.s = hc.c.s.current()
+	if v := hc.decide(r); !v.Allow {
+		hc.respond(http.StatusForbidden, hc.deny(r, v))
 		return false
 	}
-	k.over = k.watch(r, k.f.cut)
-	goesOn := k.forward(r)
-	k.over()
-	if !goesOn {
+	hc.unwatch = hc.watch(r, hc.c.abort)
+	reusable := hc.forward(r)
+	hc.unwatch()
+	if !reusable {
 		return false
 	}
-	if err := k.rest(); err != nil {
-		k.end()
+	if err := hc.waitNext(); err != nil {
+		hc.end()
 		return false
 	}
 	return true
 }
 
-// rest waits for the next request without holding buffers.
-func (k *httpConn) rest() error {
-	f := k.f
-	_ = f.conn.SetReadDeadline(time.Time{})
-	if k.up != nil && k.up.in.Buffered() > 0 {
-		return errHead("the server says more than it was asked")
+// waitNext waits for the next request without a buffer.
+func (hc *httpConn) waitNext() error {
+	c := hc.c
+	_ = c.conn.SetReadDeadline(time.Time{})
+	if hc.up != nil && hc.up.in.Buffered() > 0 {
+		return errHead("the server sent more than its response")
 	}
-	if f.in.Buffered() > 0 {
+	if c.in.Buffered() > 0 {
 		return nil
 	}
-	if _, tcp := f.conn.(*net.TCPConn); tcp {
-		giveBack(f.in)
-		f.in = nil
-		if k.up != nil {
-			k.up.rest() // nothing: the response is over
+	if _, tcp := c.conn.(*net.TCPConn); tcp {
+		putReader(c.in)
+		c.in = nil
+		if hc.up != nil {
+			drainReader(&hc.up.in) // it's empty: the response is over
 		}
-		if err := waitReadable(f.conn); err != nil {
+		if err := waitReadable(c.conn); err != nil {
 			return err
 		}
-		f.in = borrow(f.conn)
+		c.in = getReader(c.conn)
 	}
-	_, err := f.in.Peek(1)
+	_, err := c.in.Peek(1)
 	return err
 }
 
-// read reads a request and understands what it asks for.
-func (k *httpConn) read() (*request, error) {
-	_ = k.f.conn.SetReadDeadline(time.Now().Add(k.f.s.hello))
-	raw, err := readHead(k.f.in, func() (err error) {
-		k.short, err = k.f.s.budget.take(holdsHead)
+// readRequest reads a request and parses its target.
+func (hc *httpConn) readRequest() (*request, error) {
+	_ = hc.c.conn.SetReadDeadline(time.Now().Add(hc.c.s.helloTimeout))
+	raw, err := readHead(hc.c.in, func() (err error) {
+		hc.releaseHead, err = hc.c.s.budget.reserve(headCost)
 		return err
 	})
-	_ = k.f.conn.SetReadDeadline(time.Time{})
+	_ = hc.c.conn.SetReadDeadline(time.Time{})
 	if err != nil {
 		return nil, err
 	}
-	h, err := parseHead(raw)
+	parsed, err := parseHead(raw)
 	if err != nil {
 		return nil, err
 	}
-	r := &request{head: h}
-	r.upgrade()
-	return r, k.target(r)
+	r := &request{head: parsed}
+	r.checkUpgrade()
+	return r, hc.resolveTarget(r)
 }
 
-// upgrade takes out what would change the language of the connection, but for WebSockets, which are a scheme of their own.
-func (r *request) upgrade() {
-	r.ws = strings.EqualFold(r.only("Upgrade"), "websocket") && r.method == http.MethodGet && r.lists("Connection", "upgrade") && r.version == "HTTP/1.1" && r.length == 0
-	if !r.ws {
-		r.drop("Upgrade", "HTTP2-Settings")
+// checkUpgrade removes a change of protocol, except to a WebSocket, which has schemes of its own.
+func (r *request) checkUpgrade() {
+	r.webSocket = strings.EqualFold(r.single("Upgrade"), "websocket") && r.method == http.MethodGet && r.listContains("Connection", "upgrade") && r.version == "HTTP/1.1" && r.length == 0
+	if !r.webSocket {
+		r.remove("Upgrade", "HTTP2-Settings")
 	}
 }
 
-// deny reports that a request isn't passed on.
-func (k *httpConn) deny(r *request, v decision) refusal {
+// deny reports a denied request.
+func (hc *httpConn) deny(r *request, v decision) errorBody {
 	method, url := r.method, r.url
-	if v.shown != "" {
-		method, url = v.about.Method, v.shown
+	if v.url != "" {
+		method, url = v.target.Method, v.url
 	}
-	return refusing(method, k.f.deny(k.proto, method, v, url))
+	return newErrorBody(method, hc.c.deny(hc.proto, method, v, url))
 }
 
-// limited reports that there's no time or capacity for a request.
-func (k *httpConn) limited(method, url string, err error) refusal {
-	return refusing(method, k.f.deny(k.proto, method, decision{Verdict: slow, note: err.Error()}, url))
+// denyOverLimit reports a request that exceeds a limit of time or memory.
+func (hc *httpConn) denyOverLimit(method, url string, err error) errorBody {
+	return newErrorBody(method, hc.c.deny(hc.proto, method, overLimit(err.Error()), url))
 }
 
-// wrong reports what can't be decided on.
-func (k *httpConn) wrong(err error) refusal {
-	return refusing("", k.f.deny(k.proto, "", decision{Verdict: mismatch, note: err.Error()}, k.origin()))
+// denyMalformed reports a request that can't be decided on.
+func (hc *httpConn) denyMalformed(err error) errorBody {
+	return newErrorBody("", hc.c.deny(hc.proto, "", mismatch(err.Error()), hc.origin()))
 }
 
-// decide is the verdict on a request, and on everything else that it could be taken for.
-func (k *httpConn) decide(r *request) decision {
-	r.t.Method = r.method
-	v := k.decideAs(r)
-	decide := k.f.decide
-	if r.proxy {
-		decide = k.decideProxied
+// decide decides on a request and on all of its alternatives.
+func (hc *httpConn) decide(r *request) decision {
+	r.dest.Method = r.method
+	v := hc.decideTarget(r)
+	decide := hc.c.decide
+	if r.viaProxy {
+		decide = hc.decideProxied
 	}
-	for i := 0; v.Allow && i < len(r.also); i++ {
-		if o := decide(&r.also[i]); !o.Allow {
-			o.shown, o.note = r.also[i].String(), "a header field asks for another path or method"
-			if o.about.Method == "" {
-				o.about = r.also[i]
+	for i := 0; v.Allow && i < len(r.alternatives); i++ {
+		if o := decide(&r.alternatives[i]); !o.Allow {
+			o.url, o.note = r.alternatives[i].String(), "a header field asks for another path or method"
+			if o.target.Method == "" {
+				o.target = r.alternatives[i]
 			}
 			return o
 		}
@@ -167,80 +167,81 @@ func (k *httpConn) decide(r *request) decision {
 	return v
 }
 
-// decideAs is the verdict on what a request says. What isn't for the connection's own end is for a proxy there, and both count.
-func (k *httpConn) decideAs(r *request) decision {
-	if k.name != "" && hostOf(&r.t) != k.name {
-		return decision{Verdict: mismatch, note: "TLS was for " + k.name}
+// decideTarget decides on a request's own target. Where that isn't the connection's server, both the server as a proxy and the target must
+// be allowed.
+func (hc *httpConn) decideTarget(r *request) decision {
+	if hc.tlsHost != "" && hostOf(&r.dest) != hc.tlsHost {
+		return mismatch("TLS was for " + hc.tlsHost)
 	}
 	if r.method != http.MethodConnect {
-		v := k.f.decide(&r.t)
-		if !r.proxy || v.Allow {
-			r.direct()
+		v := hc.c.decide(&r.dest)
+		if !r.viaProxy || v.Allow {
+			r.removeProxyForm()
 			return v
 		}
 		if v.Reason != policy.HostMismatch {
 			return v
 		}
-		return k.decideProxied(&r.t)
+		return hc.decideProxied(&r.dest)
 	}
-	if v := k.decideProxy(&netname.Target{Method: r.method}); !v.Allow {
+	if v := hc.decideProxy(&netname.Target{Method: r.method}); !v.Allow {
 		return v
 	}
-	return k.decideTunnel(&r.t)
+	return hc.decideTunnel(&r.dest)
 }
 
-// decideProxied is the verdict on what the connection's end is asked for as a proxy. It may be none: an ordinary server looks at neither
-// the scheme nor the port of a URL, and serves the path as its own, or that of the host that it's for.
-func (k *httpConn) decideProxied(t *netname.Target) decision {
-	if r := k.decideProxy(t); !r.Allow {
+// decideProxied decides on the target of a request to a proxy. The server may be no proxy: an ordinary server ignores the scheme and port
+// of a URL and serves the path itself, for the URL's host or for its default one.
+func (hc *httpConn) decideProxied(t *netname.Target) decision {
+	if r := hc.decideProxy(t); !r.Allow {
 		return r
 	}
-	c := k.f.s.Policy
-	out := decision{Verdict: c.CheckNet(t), about: *t}
+	c := hc.c.s.Policy
+	out := decision{Verdict: c.CheckNet(t), target: *t}
 	if !out.Allow {
 		return out
 	}
 	served := *t
-	served.Scheme, served.Port = map[string]string{"http": "http", "https": "http", "ws": "ws", "wss": "ws"}[t.Scheme], k.f.to.Port()
-	own := decision{Verdict: c.CheckNet(&served), about: served}
+	served.Scheme, served.Port = map[string]string{"http": "http", "https": "http", "ws": "ws", "wss": "ws"}[t.Scheme], hc.c.to.Port()
+	own := decision{Verdict: c.CheckNet(&served), target: served}
 	if own.Reason == policy.HostNotListed {
-		switch here, err := k.f.here(t); {
+		switch same, err := hc.c.resolvesHere(t); {
 		case err != nil:
-			return decision{Verdict: mismatch, note: "it can't be told whether this is the server of that name: " + err.Error()}
-		case !here:
+			return mismatch("toolguard can't find out whether this is the server of that name: " + err.Error())
+		case !same:
 			return out
 		}
 	}
 	if !own.Allow {
-		own.note = "a server that is no proxy would take it for " + served.Scheme + "://" + served.HostPort()
+		own.note = "a server that is no proxy would serve " + served.Scheme + "://" + served.HostPort()
 		return own
 	}
 	return out
 }
 
-// direct makes a request that would do for a proxy one for the server itself.
-func (r *request) direct() {
-	if r.proxy {
-		r.proxy = false
+// removeProxyForm changes a request in proxy form into one for the server itself.
+func (r *request) removeProxyForm() {
+	if r.viaProxy {
+		r.viaProxy = false
 		_, _, tail, _ := splitURL(r.head.target)
 		r.head.target = originForm(tail)
 	}
 }
 
-// decideProxy is the verdict on using the connection's end as a proxy. If it's none, its default host is asked for the path.
-func (k *httpConn) decideProxy(asked *netname.Target) decision {
-	t, ok := k.f.only("http", k.f.names())
+// decideProxy decides on using the connection's server as a proxy. If it's no proxy, its default host gets the path.
+func (hc *httpConn) decideProxy(want *netname.Target) decision {
+	t, ok := hc.c.defaultTarget("http", hc.c.names())
 	if !ok {
-		return decision{Verdict: mismatch, note: "the proxy's address has several names"}
+		return mismatch("the proxy's address has several names")
 	}
-	t.Method, t.Path, t.Odd = asked.Method, asked.Path, asked.Odd
-	return k.f.decide(&t)
+	t.Method, t.Path, t.Odd = want.Method, want.Path, want.Odd
+	return hc.c.decide(&t)
 }
 
-// decideTunnel is whether a tunnel could be used for anything. What is said in it is decided when it's said.
-func (k *httpConn) decideTunnel(t *netname.Target) decision {
-	c := k.f.s.Policy
-	out := decision{Verdict: c.CheckNet(t), about: *t}
+// decideTunnel decides whether a tunnel could be used for anything. Its content is decided on when it comes.
+func (hc *httpConn) decideTunnel(t *netname.Target) decision {
+	c := hc.c.s.Policy
+	out := decision{Verdict: c.CheckNet(t), target: *t}
 	if out.Allow {
 		return out
 	}
@@ -248,7 +249,7 @@ func (k *httpConn) decideTunnel(t *netname.Target) decision {
 		ways, _ := c.Ways(t.Host)
 		for _, w := range ways {
 			if w.Target.Port == t.Port && w.Target.Protocol == "tcp" {
-				return decision{Verdict: w.Verdict, about: w.Target}
+				return decision{Verdict: w.Verdict, target: w.Target}
 			}
 		}
 		if len(ways) > 0 && out.Reason == policy.HostNotListed {
@@ -260,47 +261,47 @@ func (k *httpConn) decideTunnel(t *netname.Target) decision {
 		at := *t
 		at.Scheme = scheme
 		if v := c.CheckNet(&at); v.Allow {
-			return decision{Verdict: v, about: at}
+			return decision{Verdict: v, target: at}
 		}
 	}
 	return out
 }
 
-// bad ends a connection on which no request could be read.
-func (k *httpConn) bad(err error) {
-	var wrong errHead
+// rejectUnreadable ends a connection on which no request could be read.
+func (hc *httpConn) rejectUnreadable(err error) {
+	var malformed errHead
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		k.refuse(http.StatusRequestTimeout, k.limited("", k.origin(), errors.New("too slow to say what it wants")))
+		hc.respond(http.StatusRequestTimeout, hc.denyOverLimit("", hc.origin(), errors.New(noteSlow)))
 	case errors.Is(err, errBudget):
-		k.refuse(http.StatusServiceUnavailable, k.limited("", k.origin(), err))
-	case errors.As(err, &wrong) || errors.Is(err, errTooLong):
-		k.refuse(http.StatusBadRequest, k.wrong(err))
+		hc.respond(http.StatusServiceUnavailable, hc.denyOverLimit("", hc.origin(), err))
+	case errors.As(err, &malformed) || errors.Is(err, errTooLong):
+		hc.respond(http.StatusBadRequest, hc.denyMalformed(err))
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		k.f.reset()
-		k.endUp()
+		hc.c.reset()
+		hc.closeUpstream()
 	default:
-		k.end()
+		hc.end()
 	}
 }
 
-// origin is the server as a URL.
-func (k *httpConn) origin() string {
-	if k.name != "" {
-		return "https://" + k.f.hostPort(k.name)
+// origin returns the server as a URL.
+func (hc *httpConn) origin() string {
+	if hc.tlsHost != "" {
+		return "https://" + hc.c.hostPort(hc.tlsHost)
 	}
-	return "http://" + k.f.where()
+	return "http://" + hc.c.destination()
 }
 
-// end closes both sides.
-func (k *httpConn) end() {
-	k.endUp()
-	k.f.finish()
+// end closes both connections.
+func (hc *httpConn) end() {
+	hc.closeUpstream()
+	hc.c.finish()
 }
 
-func (k *httpConn) endUp() {
-	if k.up != nil {
-		k.up.close()
-		k.up = nil
+func (hc *httpConn) closeUpstream() {
+	if hc.up != nil {
+		hc.up.close()
+		hc.up = nil
 	}
 }

@@ -358,7 +358,7 @@ func TestEarlyResponses(t *testing.T) {
 			t.Errorf("%q: the request has ended, too: %v", more, err)
 		}
 		c.Close()
-		for end := time.Now().Add(patience); len(w.s.conns) > 0 && time.Now().Before(end); {
+		for end := time.Now().Add(patience); len(w.s.connSlots) > 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -424,12 +424,12 @@ func TestRefusal(t *testing.T) {
 	resp, err := w.client().Post("http://a.com/admin/users?token=secret", "text/plain", strings.NewReader(strings.Repeat("x", 1<<20)))
 	must(t, err)
 	defer resp.Body.Close()
-	var got refusal
+	var got errorBody
 	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || resp.StatusCode != 403 || resp.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%v: %+v", err, resp)
 	}
-	want := refusal{
-		Error: "refused by toolguard", Reason: "rule_denies", Target: "http://a.com:80/admin/users", Method: "POST", Rule: "net.2", Place: "p.toml:2:1", Authority: "session",
+	want := errorBody{
+		Error: "denied by toolguard", Reason: "rule_denies", Target: "http://a.com:80/admin/users", Method: "POST", Rule: "net.2", Place: "p.toml:2:1", Authority: "session",
 		Allow: "[[access.net]]\nhost = \"a.com\"\nscheme = \"http\"\npath_prefix = \"/admin/users\"\nmethods = [\"POST\"]\nallow = true\n",
 	}
 	if got != want {
@@ -445,7 +445,7 @@ func TestRefusal(t *testing.T) {
 	if len(w.denials) != 2 {
 		t.Fatalf("told %+v", w.denials)
 	}
-	if d := w.denials[0]; d.Method != "POST" || d.Protocol != "http" || d.To.String() != "203.0.113.1:80" || !d.Client.IsValid() || d.By != asker {
+	if d := w.denials[0]; d.Method != "POST" || d.Protocol != "http" || d.To.String() != "203.0.113.1:80" || !d.Client.IsValid() || d.Process != asker {
 		t.Errorf("told %+v", d)
 	}
 }
@@ -628,7 +628,7 @@ func TestBadServers(t *testing.T) {
 // A client that dawdles is ended, and one that says nothing costs nothing.
 func TestSlowRequests(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.s.hello = time.Second
+	w.s.helloTimeout = time.Second
 	w.zone.set("a.com", "203.0.113.1")
 	w.put("203.0.113.1:80", &cdn{})
 	w.start()
@@ -653,7 +653,7 @@ func TestSlowRequests(t *testing.T) {
 	c := w.dial("203.0.113.1:80")
 	in := bufio.NewReader(c)
 	for range 2 { // quiet before the first request, and between two
-		time.Sleep(w.s.hello * 3 / 2)
+		time.Sleep(w.s.helloTimeout * 3 / 2)
 		io.WriteString(c, "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n")
 		resp, err := http.ReadResponse(in, nil)
 		if err != nil || resp.StatusCode != 200 {
@@ -729,8 +729,8 @@ func TestAskedAsProxyUnknown(t *testing.T) {
 		t.Errorf("what may be the server's own: %d", got)
 	}
 	w.wantTold("rule_denies net.2 https://far.com:443/admin")
-	for range cap(w.s.looking) {
-		w.s.looking <- struct{}{}
+	for range cap(w.s.lookupSlots) {
+		w.s.lookupSlots <- struct{}{}
 	}
 	if got := say("GET https://busy.com/ HTTP/1.1\r\nHost: busy.com"); got != 403 || len(c.took()) != 0 {
 		t.Errorf("a name that can't be looked up: %d", got)

@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,161 +20,152 @@ import (
 )
 
 const (
-	bodyTime = 2 * time.Second       // for the rest of a request when its response is over
-	sentTime = 20 * time.Millisecond // for it to have been sent whole, when the response begins
+	bodyTimeout = 2 * time.Second       // for the rest of a request's body after its response
+	sentTimeout = 20 * time.Millisecond // for a body to be sent completely after the response begins
 )
 
-// reach makes sure of a connection to the server. One that the server has closed meanwhile is made again, as nothing of this
-// request was sent on it.
-func (k *httpConn) reach() (err error) {
-	if k.up == nil {
-		k.up, err = k.f.connect()
+// ensureUpstream connects to the server, again if the server has closed the connection: nothing of this request was sent on it.
+func (hc *httpConn) ensureUpstream() (err error) {
+	if hc.up == nil {
+		hc.up, err = hc.c.connect()
 	}
-	if err == nil && k.f.via == nil && k.up.stale() {
-		k.endUp()
-		k.up, err = k.f.connect()
+	if err == nil && hc.c.via == nil && hc.up.isStale() {
+		hc.closeUpstream()
+		hc.up, err = hc.c.connect()
 	}
 	return err
 }
 
-// forward sends a request and brings its response. True: the connection is ready for the next one.
-func (k *httpConn) forward(r *request) bool {
-	if err := k.reach(); err != nil {
-		k.up = nil
-		k.refuse(http.StatusBadGateway, refusal{Error: "toolguard can't reach the server", Target: r.url, Method: r.method, Note: err.Error()})
+// forward sends a request and returns its response. It reports whether the connection can serve another request.
+func (hc *httpConn) forward(r *request) bool {
+	if err := hc.ensureUpstream(); err != nil {
+		hc.up = nil
+		hc.respond(http.StatusBadGateway, errorBody{Error: "toolguard can't reach the server", Target: r.url, Method: r.method, Note: err.Error()})
 		return false
 	}
-	up := k.up.conn
-	stop := context.AfterFunc(k.f.ctx, func() { up.Close() })
+	up := hc.up.conn
+	stop := context.AfterFunc(hc.c.ctx, func() { up.Close() })
 	defer stop()
-	k.unwatch = k.watchClient()
-	defer k.unwatch()
-	ends := r.version == "HTTP/1.0" || r.lists("Connection", "close")
+	hc.stopClientCheck = hc.watchClient()
+	defer hc.stopClientCheck()
+	closing := r.version == "HTTP/1.0" || r.listContains("Connection", "close")
 	if r.length != 0 {
-		r.alone()
+		r.closeUpstreamAfter()
 	}
-	r.sent = make(chan error, 1)
-	if _, err := k.up.conn.Write(k.opening(r)); err != nil {
-		k.end()
+	r.bodyResult = make(chan error, 1)
+	if _, err := hc.up.conn.Write(hc.firstWrite(r)); err != nil {
+		hc.end()
 		return false
 	}
-	r.waits = r.only("Expect") != ""
-	r.fields = nil // it may be long until the response is there
-	k.short()
-	if len(r.sent) == 0 {
-		go func() { r.sent <- k.sendBody(up, r) }()
+	r.expectsContinue = r.single("Expect") != ""
+	r.fields = nil // free the memory while the server works
+	hc.releaseHead()
+	if len(r.bodyResult) == 0 {
+		go func() { r.bodyResult <- hc.sendBody(up, r) }()
 	}
-	over, err := k.answer(r)
-	if over == takenOver {
+	result, err := hc.relayResponses(r)
+	if result == hijacked {
 		return false
 	}
-	wrong := errors.As(err, new(errReply))
-	if wrong || errors.Is(err, errBudget) {
+	malformed := errors.As(err, new(errResponse))
+	if malformed || errors.Is(err, errBudget) {
 		up.Close()
-		_ = k.f.conn.SetReadDeadline(time.Now()) // nobody wants the rest of the body, and who reads it must have ended
-		<-r.sent
-		if wrong {
-			k.refuse(http.StatusBadGateway, k.deny(r, decision{Verdict: mismatch, note: err.Error()}))
+		_ = hc.c.conn.SetReadDeadline(time.Now()) // stop sendBody: the rest of the body is not needed
+		<-r.bodyResult
+		if malformed {
+			hc.respond(http.StatusBadGateway, hc.deny(r, mismatch(err.Error())))
 		} else {
-			k.refuse(http.StatusServiceUnavailable, k.limited(r.method, r.url, err))
+			hc.respond(http.StatusServiceUnavailable, hc.denyOverLimit(r.method, r.url, err))
 		}
 		return false
 	}
-	if !k.bodySent(up, r.sent) || err != nil || over == last || ends {
-		k.end()
+	if !hc.waitBodySent(up, r.bodyResult) || err != nil || result == closeAfter || closing {
+		hc.end()
 		return false
 	}
 	if r.length != 0 {
-		k.endUp()
+		hc.closeUpstream()
 	}
 	return true
 }
 
-// opening is the head of a request, with the body if all of that is there already, or none.
-func (k *httpConn) opening(r *request) []byte {
+// firstWrite returns the head of a request, with the body if all of it is in the buffer.
+func (hc *httpConn) firstWrite(r *request) []byte {
 	text := r.append(nil)
-	if r.length < 0 || r.length > int64(k.f.in.Buffered()) {
+	if r.length < 0 || r.length > int64(hc.c.in.Buffered()) {
 		return text
 	}
-	body, _ := k.f.in.Peek(int(r.length))
+	body, _ := hc.c.in.Peek(int(r.length))
 	text = append(text, body...)
-	_, _ = k.f.in.Discard(len(body))
-	r.sent <- nil
+	_, _ = hc.c.in.Discard(len(body))
+	r.bodyResult <- nil
 	return text
 }
 
-// alone has a request with a body be the last one on its connection to the server. A server that doesn't read the body, as some don't
-// that of a GET, would take it for the next request, which nobody has decided on.
-func (r *request) alone() {
-	var others []string
-	fields := []field{{"Connection", "close"}} // by itself: some servers look at the whole of the first one
-	for _, f := range r.fields {
-		if !strings.EqualFold(f.name, "Connection") {
-			fields = append(fields, f)
-			continue
-		}
-		for e := range strings.SplitSeq(f.value, ",") {
-			if e = strings.Trim(e, " \t"); e != "" && !strings.EqualFold(e, "keep-alive") && !strings.EqualFold(e, "close") {
-				others = append(others, e)
-			}
-		}
+// closeUpstreamAfter makes a request with a body the last one on its connection to the server. Some servers don't read the body of a GET,
+// and would parse it as a next request, on which nothing has decided.
+func (r *request) closeUpstreamAfter() {
+	options := slices.DeleteFunc(r.elements("Connection"), func(e string) bool {
+		return e == "" || strings.EqualFold(e, "keep-alive") || strings.EqualFold(e, "close")
+	})
+	r.remove("Connection")
+	// "close" in a field of its own: some servers compare the first field as a whole.
+	r.fields = slices.Insert(r.fields, 0, field{"Connection", "close"})
+	if len(options) > 0 {
+		r.fields = append(r.fields, field{"Connection", strings.Join(options, ", ")})
 	}
-	if len(others) > 0 {
-		fields = append(fields, field{"Connection", strings.Join(others, ", ")})
-	}
-	r.fields = fields
 }
 
-// bodySent waits for the rest of the body, for a while.
-func (k *httpConn) bodySent(up net.Conn, sent chan error) bool {
+// waitBodySent waits a moment for the rest of the body.
+func (hc *httpConn) waitBodySent(up net.Conn, sent chan error) bool {
 	select {
 	case err := <-sent:
 		return err == nil
 	default:
 	}
-	if c, ok := k.f.conn.(interface{ CloseWrite() error }); ok {
-		_ = c.CloseWrite() // the client has all that it gets
+	if c, ok := hc.c.conn.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite() // the response is complete
 	}
 	select {
 	case err := <-sent:
 		return err == nil
-	case <-time.After(bodyTime):
+	case <-time.After(bodyTimeout):
 	}
-	k.f.conn.Close()
+	hc.c.conn.Close()
 	up.Close()
 	<-sent
 	return false
 }
 
-// sendBody copies a body. A broken one breaks the connection to the server, which mustn't take it for a whole one. Where the server
-// doesn't want more it's given the time to say why.
-func (k *httpConn) sendBody(up net.Conn, r *request) error {
+// sendBody copies a body. If it is malformed the connection to the server is closed, so that the server doesn't take it for a complete one.
+// If the server stops reading, it gets time to send its response.
+func (hc *httpConn) sendBody(up net.Conn, r *request) error {
 	var err error
 	if r.length == chunked {
-		err = chunk(up, httputil.NewChunkedReader(k.f.in), nil)
+		err = writeChunked(up, httputil.NewChunkedReader(hc.c.in), nil)
 		if err == nil {
-			err = noTrailer(k.f.in)
+			err = rejectTrailer(hc.c.in)
 		}
 		if err == nil {
 			_, err = io.WriteString(up, "\r\n")
 		}
 	} else {
-		err = copyN(up, k.f.in, k.f.conn, r.length)
+		err = copyN(up, hc.c.in, hc.c.conn, r.length)
 	}
 	if err != nil {
 		if !errors.As(err, new(*net.OpError)) && !errors.As(err, new(*os.SyscallError)) {
 			up.Close()
-			if !errors.Is(err, io.ErrUnexpectedEOF) { // the client hasn't merely gone
-				k.wrong(fmt.Errorf("a request's body: %w", err))
+			if !errors.Is(err, io.ErrUnexpectedEOF) { // malformed, not a disconnect
+				hc.denyMalformed(fmt.Errorf("a request's body: %w", err))
 			}
 		}
-		time.AfterFunc(bodyTime, func() { up.Close() })
+		time.AfterFunc(bodyTimeout, func() { up.Close() })
 	}
 	return err
 }
 
-// noTrailer reads the end of a chunked body, which has header fields only where somebody wants to be misunderstood.
-func noTrailer(in *bufio.Reader) error {
+// rejectTrailer reads the end of a chunked body. Header fields there are only sent to mislead.
+func rejectTrailer(in *bufio.Reader) error {
 	line, err := in.ReadSlice('\n')
 	if err == nil && string(line) != "\r\n" {
 		err = errHead("header fields after the body")
@@ -181,7 +173,7 @@ func noTrailer(in *bufio.Reader) error {
 	return err
 }
 
-// copyN copies n bytes, or with a negative n all there are: first what was read already, then from the connection.
+// copyN copies n bytes, or everything if n is negative: first from the buffer, then from the connection.
 func copyN(dst net.Conn, in *bufio.Reader, src net.Conn, n int64) error {
 	ahead := int64(in.Buffered())
 	if n >= 0 {
@@ -196,13 +188,13 @@ func copyN(dst net.Conn, in *bufio.Reader, src net.Conn, n int64) error {
 	return relay.Transfer(dst, src, n)
 }
 
-// chunks are for bodies of unknown length.
-var chunks = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
+// chunkBuffers are for bodies of unknown length.
+var chunkBuffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
-// chunk writes a body in chunks, each as soon as it's there, and up to the last one.
-func chunk(dst io.Writer, body io.Reader, trailer func() (http.Header, error)) error {
-	buf := chunks.Get().(*[]byte)
-	defer chunks.Put(buf)
+// writeChunked writes a body in chunks as it arrives, up to the last chunk, and a trailer.
+func writeChunked(dst io.Writer, body io.Reader, trailer func() (http.Header, error)) error {
+	buf := chunkBuffers.Get().(*[]byte)
+	defer chunkBuffers.Put(buf)
 	w := bufio.NewWriter(dst)
 	c := httputil.NewChunkedWriter(w)
 	for {
@@ -233,83 +225,83 @@ func chunk(dst io.Writer, body io.Reader, trailer func() (http.Header, error)) e
 	}
 }
 
-// What becomes of a connection after a response.
-type after int
+// outcome is the state of a connection after a response.
+type outcome int
 
 const (
-	next      after = iota
-	last            // it ends
-	takenOver       // it's no longer ours
+	keepOpen   outcome = iota
+	closeAfter         // the connection closes
+	hijacked           // the connection is a tunnel now
 )
 
-// answer brings the response, and those that only say that it's coming.
-func (k *httpConn) answer(r *request) (after, error) {
+// relayResponses forwards informational responses and the final response.
+func (hc *httpConn) relayResponses(r *request) (outcome, error) {
 	for {
-		k.short()
-		resp, err := k.up.response(r.method, k.f.s.hello, func() (err error) {
-			k.short, err = k.f.s.budget.take(holdsReply)
+		hc.releaseHead()
+		resp, err := hc.up.response(r.method, hc.c.s.helloTimeout, func() (err error) {
+			hc.releaseHead, err = hc.c.s.budget.reserve(responseCost)
 			return err
 		})
 		if err != nil {
-			return last, err
+			return closeAfter, err
 		}
 		switch s := resp.StatusCode; {
-		case s == http.StatusSwitchingProtocols && !(r.ws && strings.EqualFold(resp.Header.Get("Upgrade"), "websocket")):
-			return last, errReply("it changes the protocol unasked")
+		case s == http.StatusSwitchingProtocols && !(r.webSocket && strings.EqualFold(resp.Header.Get("Upgrade"), "websocket")):
+			return closeAfter, errResponse("it changes the protocol without a request")
 		case s == http.StatusSwitchingProtocols:
-			return k.takeOver(resp, r)
-		case r.ws && s >= 200 && s < 300 && !k.ordinary(r):
-			return last, errHead("the server takes the request for a WebSocket as an ordinary one, which isn't what was decided on")
+			return hc.hijack(resp, r)
+		case r.webSocket && s >= 200 && s < 300 && !hc.allowedAsOrdinary(r):
+			return closeAfter, errHead("the server answers the request for a WebSocket as an ordinary one, which was not decided on")
 		case s < 200:
-			if err := k.writeHead(resp); err != nil {
-				return last, err
+			if err := hc.writeHead(resp); err != nil {
+				return closeAfter, err
 			}
 		case r.method == http.MethodConnect && s < 300:
-			return k.takeOver(resp, r)
+			return hc.hijack(resp, r)
 		default:
 			if r.length != 0 {
-				resp.Close = k.parts(r, resp)
+				resp.Close = hc.clientMustClose(r, resp)
 			}
-			return k.writeBody(resp)
+			return hc.writeBody(resp)
 		}
 	}
 }
 
-// parts says whether the client's connection ends with the response to a request with a body. The server's does, but another one can be
-// made, unless the client still has something to send, or the response says by its end where it ends.
-func (k *httpConn) parts(r *request, resp *http.Response) bool {
-	if k.f.via != nil || resp.Body != http.NoBody && resp.ContentLength < 0 && !isChunked(resp) {
+// clientMustClose reports whether the client's connection must end after the response to a request with a body. The server's connection
+// ends, but another one can be made, unless the client still sends, or the end of the connection is the end of the response.
+func (hc *httpConn) clientMustClose(r *request, resp *http.Response) bool {
+	if hc.c.via != nil || resp.Body != http.NoBody && resp.ContentLength < 0 && !isChunked(resp) {
 		return true
 	}
-	wait := sentTime
-	if r.waits {
+	wait := sentTimeout
+	if r.expectsContinue {
 		wait = 0
 	}
 	select {
-	case err := <-r.sent:
-		r.sent <- err
+	case err := <-r.bodyResult:
+		r.bodyResult <- err
 		return err != nil
 	case <-time.After(wait):
 		return true
 	}
 }
 
-// ordinary says whether a request for a WebSocket may be an ordinary one too, as which the server has taken it. If not that's reported.
-func (k *httpConn) ordinary(r *request) bool {
-	t := r.t
+// allowedAsOrdinary decides on a WebSocket request that the server has answered as an ordinary one. It reports a denial.
+func (hc *httpConn) allowedAsOrdinary(r *request) bool {
+	t := r.dest
 	t.Scheme = strings.Replace(t.Scheme, "ws", "http", 1)
-	v := k.f.decide(&t)
+	v := hc.c.decide(&t)
 	if !v.Allow {
-		v.note = "the server has answered a WebSocket's request as an ordinary one"
+		v.note = "the server has answered a request for a WebSocket as an ordinary one"
 		url := strings.Replace(r.url, "ws", "http", 1)
-		k.refuse(http.StatusForbidden, refusing(r.method, k.f.deny(k.proto, r.method, v, url)))
+		hc.respond(http.StatusForbidden, newErrorBody(r.method, hc.c.deny(hc.proto, r.method, v, url)))
 	}
 	return v.Allow
 }
 
-// writeHead writes a response's head again.
-func (k *httpConn) writeHead(resp *http.Response) error {
-	w := bufio.NewWriter(k.f.conn)
+// writeHead writes a response's head to the client.
+func (hc *httpConn) writeHead(resp *http.Response) error {
+	w := bufio.NewWriter(hc.c.conn)
 	_, _ = w.WriteString(resp.Proto + " " + resp.Status + "\r\n")
 	err := resp.Header.Write(w)
 	if isChunked(resp) {
@@ -330,47 +322,47 @@ func isChunked(resp *http.Response) bool {
 	return len(resp.TransferEncoding) == 1 && resp.TransferEncoding[0] == "chunked"
 }
 
-// writeBody writes a response, to its end.
-func (k *httpConn) writeBody(resp *http.Response) (a after, err error) {
+// writeBody forwards a response to its end.
+func (hc *httpConn) writeBody(resp *http.Response) (a outcome, err error) {
 	if resp.Close {
-		a = last
-		resp.Header.Set("Connection", "close") // http.ReadResponse has taken it out
+		a = closeAfter
+		resp.Header.Set("Connection", "close") // http.ReadResponse has removed it
 	}
-	if err := k.writeHead(resp); err != nil {
-		return last, err
+	if err := hc.writeHead(resp); err != nil {
+		return closeAfter, err
 	}
-	resp.Header = nil // it may be long until the body is over
-	k.short()
+	resp.Header = nil // free the memory while the body is copied
+	hc.releaseHead()
 	switch {
 	case resp.Body == http.NoBody:
 	case resp.ContentLength >= 0:
-		err = copyN(k.f.conn, k.up.in, k.up.conn, resp.ContentLength)
+		err = copyN(hc.c.conn, hc.up.in, hc.up.conn, resp.ContentLength)
 	case isChunked(resp):
-		err = chunk(k.f.conn, httputil.NewChunkedReader(k.up.in), k.up.trailer)
+		err = writeChunked(hc.c.conn, httputil.NewChunkedReader(hc.up.in), hc.up.trailer)
 	default:
-		a = last
-		err = copyN(k.f.conn, k.up.in, k.up.conn, -1)
+		a = closeAfter
+		err = copyN(hc.c.conn, hc.up.in, hc.up.conn, -1)
 	}
 	return a, err
 }
 
-// takeOver makes of the connection a tunnel, of WebSockets or, where a proxy was asked for one, of whatever is said in it.
-func (k *httpConn) takeOver(resp *http.Response, r *request) (after, error) {
-	k.unwatch()
-	if err := k.writeHead(resp); err != nil {
-		return last, err
+// hijack turns the connection into a tunnel: of a WebSocket, or through a proxy.
+func (hc *httpConn) hijack(resp *http.Response, r *request) (outcome, error) {
+	hc.stopClientCheck()
+	if err := hc.writeHead(resp); err != nil {
+		return closeAfter, err
 	}
-	f := k.f
-	g := &conn{s: f.s, ctx: f.ctx, client: f.client, conn: f.conn, in: f.in, cancel: f.cancel, stop: f.stop, via: k.up}
-	g.untilEnd(k.over)
-	k.over = func() {}
-	f.in, f.stop, k.up = nil, nil, nil
+	c := hc.c
+	tunnel := &conn{s: c.s, ctx: c.ctx, client: c.client, conn: c.conn, in: c.in, cancel: c.cancel, stop: c.stop, via: hc.up}
+	tunnel.onClose(hc.unwatch)
+	hc.unwatch = func() {}
+	c.in, c.stop, hc.up = nil, nil, nil
 	if r.method != http.MethodConnect {
-		g.to = f.to
-		g.passOn(nil)
-		return takenOver, nil
+		tunnel.to = c.to
+		tunnel.forward(nil)
+		return hijacked, nil
 	}
-	g.to, g.tunnel = netip.AddrPortFrom(r.t.Addr, r.t.Port), r.t.Host
-	g.serve()
-	return takenOver, nil
+	tunnel.to, tunnel.tunnelHost = netip.AddrPortFrom(r.dest.Addr, r.dest.Port), r.dest.Host
+	tunnel.serve()
+	return hijacked, nil
 }

@@ -23,7 +23,7 @@ func TestNoRoomForReply(t *testing.T) {
 	})
 	w.start()
 	w.resolve("a.com", a4)
-	if _, err := w.s.budget.take(maxHeld); err != nil {
+	if _, err := w.s.budget.reserve(maxBudget); err != nil {
 		t.Fatal(err)
 	}
 	for _, body := range []string{"Content-Length: 9\r\n\r\nhalf", "Transfer-Encoding: chunked\r\n\r\n9\r\nhalf"} {

@@ -6,32 +6,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Bounds on a head.
+// Limits of a head.
 const (
 	maxHead   = 64 << 10
 	maxFields = 256
 )
 
-// head is a request's head, read in the one way that it can be read in.
+// head is a request's head, parsed strictly: no server could parse it differently.
 type head struct {
 	method, target, version string
 	fields                  []field // in order, without those that frame the message
 	host                    string
 	hasHost                 bool
 	length                  int64 // of the body, or chunked
-	sized                   bool  // the length is said
+	hasLength               bool  // there is a Content-Length
 }
 
 type field struct{ name, value string }
 
-// chunked is the length of a body that says itself where it ends.
+// chunked is the length of a body with Transfer-Encoding chunked.
 const chunked = -1
 
-// errHead is what is wrong with a head.
+// errHead is the reason why a head is rejected.
 type errHead string
 
 func (e errHead) Error() string {
@@ -40,13 +41,13 @@ func (e errHead) Error() string {
 
 var errTooLong = errors.New("it's too long")
 
-// readHead reads the bytes of a head, to the empty line at its end. Nothing at all is io.EOF. For a long one room must be found.
-func readHead(r *bufio.Reader, room func() error) ([]byte, error) {
+// readHead reads a head, including the empty line at its end. It returns io.EOF if there is nothing. For a long head reserve must succeed.
+func readHead(r *bufio.Reader, reserve func() error) ([]byte, error) {
 	var raw []byte
 	for {
 		line, err := r.ReadSlice('\n')
 		if len(raw) <= shortHead && len(raw)+len(line) > shortHead {
-			if err := room(); err != nil {
+			if err := reserve(); err != nil {
 				return nil, err
 			}
 		}
@@ -73,7 +74,7 @@ func parseHead(raw []byte) (*head, error) {
 		return nil, errHead("its lines don't end with CRLF")
 	}
 	h := &head{}
-	if err := h.request(lines[0]); err != nil {
+	if err := h.parseRequestLine(lines[0]); err != nil {
 		return nil, err
 	}
 	lines = lines[1 : len(lines)-2]
@@ -81,40 +82,40 @@ func parseHead(raw []byte) (*head, error) {
 		return nil, errHead("too many header fields")
 	}
 	for _, l := range lines {
-		if err := h.field(l); err != nil {
+		if err := h.parseField(l); err != nil {
 			return nil, err
 		}
 	}
 	for _, name := range []string{"Host", "Content-Length", "Transfer-Encoding"} {
-		if h.lists("Connection", name) {
-			return nil, errHead("its " + name + " is meant for the next server alone")
+		if h.listContains("Connection", name) {
+			return nil, errHead("its Connection names " + name)
 		}
 	}
-	return h, h.frame()
+	return h, h.parseFraming()
 }
 
-func (h *head) request(line string) error {
+func (h *head) parseRequestLine(line string) error {
 	words := strings.Split(line, " ")
 	if len(words) != 3 {
-		return errHead("its first line isn't of three words")
+		return errHead("its request line hasn't three parts")
 	}
 	h.method, h.target, h.version = words[0], words[1], words[2]
 	switch {
-	case h.method == "" || len(h.method) > maxMethod || strings.ContainsFunc(h.method, notMethod):
-		return errHead("its method isn't one in capitals")
-	case h.target == "" || strings.ContainsFunc(h.target, notInTarget):
-		return errHead("its target has characters that none has")
+	case h.method == "" || len(h.method) > maxMethod || strings.ContainsFunc(h.method, invalidMethodRune):
+		return errHead("its method isn't in capitals")
+	case h.target == "" || strings.ContainsFunc(h.target, invalidTargetRune):
+		return errHead("its target has invalid characters")
 	case h.version != "HTTP/1.1" && h.version != "HTTP/1.0":
 		return errHead(fmt.Sprintf("its version is %q", h.version))
 	}
 	return nil
 }
 
-func notInTarget(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }
+func invalidTargetRune(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }
 
-func (h *head) field(line string) error {
+func (h *head) parseField(line string) error {
 	name, value, ok := strings.Cut(line, ":")
-	if !ok || name == "" || strings.ContainsFunc(name, notToken) {
+	if !ok || name == "" || strings.ContainsFunc(name, invalidTokenRune) {
 		return errHead("a header field without a proper name, or continued from the line before")
 	}
 	value = strings.Trim(value, " \t")
@@ -127,12 +128,12 @@ func (h *head) field(line string) error {
 	return nil
 }
 
-func notToken(r rune) bool {
+func invalidTokenRune(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 }
 
-// frame takes out the fields that say for whom the message is and where it ends. Each may be there once, and only one of the two lengths.
-func (h *head) frame() error {
+// parseFraming removes Host and the fields that frame the body. Each may occur once, and only one of the two lengths.
+func (h *head) parseFraming() error {
 	var length, coding *string
 	var err error
 	once := func(p **string, f field) {
@@ -144,7 +145,7 @@ func (h *head) frame() error {
 	var host *string
 	rest := h.fields[:0]
 	for _, f := range h.fields {
-		name := folded(f.name)
+		name := foldName(f.name)
 		switch {
 		case name == "host":
 			once(&host, f)
@@ -157,7 +158,7 @@ func (h *head) frame() error {
 			continue
 		}
 		if !strings.EqualFold(f.name, name) {
-			return errHead(f.name + ", which some servers take for another header field")
+			return errHead(f.name + ", which some servers read as another header field")
 		}
 	}
 	if h.fields = rest; err != nil {
@@ -166,10 +167,10 @@ func (h *head) frame() error {
 	if host != nil {
 		h.host, h.hasHost = *host, true
 	}
-	return h.body(length, coding)
+	return h.parseLength(length, coding)
 }
 
-func (h *head) body(length, coding *string) (err error) {
+func (h *head) parseLength(length, coding *string) (err error) {
 	switch {
 	case coding != nil && (length != nil || h.version == "HTTP/1.0"):
 		return errHead("two lengths of its body")
@@ -181,14 +182,14 @@ func (h *head) body(length, coding *string) (err error) {
 		if *length == "" || len(*length) > 18 || strings.Trim(*length, "0123456789") != "" {
 			return errHead(fmt.Sprintf("its length is %q", *length))
 		}
-		h.sized = true
+		h.hasLength = true
 		h.length, err = strconv.ParseInt(*length, 10, 64)
 	}
 	return err
 }
 
-// only is the value of a field that is there exactly once, or nothing.
-func (h *head) only(name string) (value string) {
+// single returns the value of a field that occurs exactly once, or "".
+func (h *head) single(name string) (value string) {
 	n := 0
 	for _, f := range h.fields {
 		if strings.EqualFold(f.name, name) {
@@ -202,42 +203,32 @@ func (h *head) only(name string) (value string) {
 	return value
 }
 
-// lists says whether a field that is a list has an element.
-func (h *head) lists(name, element string) bool {
+// listContains reports whether a list field contains an element.
+func (h *head) listContains(name, element string) bool {
+	return slices.ContainsFunc(h.elements(name), func(e string) bool { return strings.EqualFold(e, element) })
+}
+
+// elements returns the elements of a list field.
+func (h *head) elements(name string) (list []string) {
 	for _, f := range h.fields {
 		if !strings.EqualFold(f.name, name) {
 			continue
 		}
 		for e := range strings.SplitSeq(f.value, ",") {
-			if strings.EqualFold(strings.Trim(e, " \t"), element) {
-				return true
-			}
+			list = append(list, strings.Trim(e, " \t"))
 		}
 	}
-	return false
+	return list
 }
 
-// drop takes fields out.
-func (h *head) drop(names ...string) {
-	rest := h.fields[:0]
-	for _, f := range h.fields {
-		if !containsFold(names, f.name) {
-			rest = append(rest, f)
-		}
-	}
-	h.fields = rest
+// remove removes fields.
+func (h *head) remove(names ...string) {
+	h.fields = slices.DeleteFunc(h.fields, func(f field) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, f.name) })
+	})
 }
 
-func containsFold(l []string, s string) bool {
-	for _, e := range l {
-		if strings.EqualFold(e, s) {
-			return true
-		}
-	}
-	return false
-}
-
-// append writes the head again.
+// append appends the head in wire format to b.
 func (h *head) append(b []byte) []byte {
 	b = append(b, h.method+" "+h.target+" "+h.version+"\r\n"...)
 	if h.hasHost {
@@ -249,7 +240,7 @@ func (h *head) append(b []byte) []byte {
 	switch {
 	case h.length == chunked:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
-	case h.sized:
+	case h.hasLength:
 		b = append(b, "Content-Length: "...)
 		b = strconv.AppendInt(b, h.length, 10)
 		b = append(b, "\r\n"...)

@@ -8,85 +8,85 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// target finds out what a request is for, and writes its head for that.
-func (k *httpConn) target(r *request) error {
-	authority, tail := withPort(r.host, k.f.to.Port()), r.head.target
+// resolveTarget finds a request's target and writes it into the head in one form.
+func (hc *httpConn) resolveTarget(r *request) error {
+	authority, tail := withPort(r.host, hc.c.to.Port()), r.head.target
 	scheme := "http"
-	if k.name != "" {
+	if hc.tlsHost != "" {
 		scheme = "https"
 	}
 	switch {
 	case r.method == http.MethodConnect:
-		return k.tunnelTarget(r)
+		return hc.tunnelTarget(r)
 	case r.head.target[0] == '/':
 	case r.head.target == "*" && r.method == http.MethodOptions:
 		tail = ""
 	default:
 		var ok bool
-		if scheme, authority, tail, ok = splitURL(r.head.target); !ok || k.name != "" {
+		if scheme, authority, tail, ok = splitURL(r.head.target); !ok || hc.tlsHost != "" {
 			return errHead("its target is neither a path nor a URL")
 		}
-		r.proxy = true // for now
+		r.viaProxy = true // decideTarget may change that
 	}
-	if !r.proxy && !r.hasHost && r.version == "HTTP/1.0" {
-		t, ok := k.f.only(scheme, k.f.names())
+	if !r.viaProxy && !r.hasHost && r.version == "HTTP/1.0" {
+		t, ok := hc.c.defaultTarget(scheme, hc.c.names())
 		if !ok {
-			return errHead("it doesn't say for which host it is")
+			return errHead("it names no host, and the address has several names")
 		}
 		authority = t.HostPort()
 	}
-	t, err := parseTarget(scheme, authority, tail, r.ws)
+	t, err := parseTarget(scheme, authority, tail, r.webSocket)
 	if err != nil {
 		return errHead(err.Error())
 	}
-	if r.proxy && r.hasHost {
-		if h, err := parseTarget(scheme, r.host, "", r.ws); err != nil || h.HostPort() != t.HostPort() {
+	if r.viaProxy && r.hasHost {
+		if h, err := parseTarget(scheme, r.host, "", r.webSocket); err != nil || h.HostPort() != t.HostPort() {
 			return errHead("its Host isn't that of its target")
 		}
 	}
 	path, _, _ := strings.Cut(tail, "?")
-	r.t, r.url = t, t.Scheme+"://"+t.HostPort()+path
+	r.dest, r.url = t, t.Scheme+"://"+t.HostPort()+path
 	r.rewrite(scheme, tail)
-	return k.override(r, scheme)
+	return hc.readOverrides(r, scheme)
 }
 
-// maxOverrides is how many header fields of a kind a request may have that say something else than itself.
+// maxOverrides limits the header fields of a kind that override a request's own method or path.
 const maxOverrides = 4
 
-// override reads the header fields by which some servers and frameworks let a request have another method or path than it says, or both;
-// and those that name a second path, to write to or to read from.
-func (k *httpConn) override(r *request, scheme string) error {
-	methods, paths := []string{r.method}, []netname.Target{r.t}
-	var second []netname.Target
+// readOverrides reads the header fields that override the method or path in some servers and frameworks, and those that name a second path
+// to write to or read from.
+func (hc *httpConn) readOverrides(r *request, scheme string) error {
+	methods, paths := []string{r.method}, []netname.Target{r.dest}
+	var secondPaths []netname.Target
 	for _, f := range r.fields {
-		name := folded(f.name)
-		does := secondPath(name)
+		name := foldName(f.name)
+		pathMethods := secondPathMethods(name)
 		switch {
 		case name == "script-name", name == "path-info":
 			return errHead(f.name + ", by which some servers divide the path")
 		case name == "x-http-method-override", name == "x-http-method", name == "x-method-override":
 			methods = append(methods, strings.ToUpper(f.value))
-		case name == "x-original-url", name == "x-rewrite-url", does != nil:
-			authority, path := r.t.HostPort(), f.value
+		case name == "x-original-url", name == "x-rewrite-url", pathMethods != nil:
+			authority, path := r.dest.HostPort(), f.value
 			if s, host, tail, ok := splitURL(path); ok {
 				path = tail
-				if h, err := parseTarget(s, host, "", false); does != nil && (err != nil || h.HostPort() != authority) {
+				if h, err := parseTarget(s, host, "", false); pathMethods != nil && (err != nil || h.HostPort() != authority) {
 					return errHead("its " + f.name + " is of another host")
 				}
 			}
-			t, err := parseTarget(scheme, authority, originForm(path), r.ws)
+			t, err := parseTarget(scheme, authority, originForm(path), r.webSocket)
 			if err != nil {
 				return errHead(err.Error())
 			}
-			if does == nil {
+			if pathMethods == nil {
 				paths = append(paths, t)
 			}
-			for _, t.Method = range does {
-				second = append(second, t)
+			for _, t.Method = range pathMethods {
+				secondPaths = append(secondPaths, t)
 			}
 		}
 	}
-	if len(second) > maxOverrides {
+	if len(secondPaths) > maxOverrides {
 		return errHead("too many header fields name another path")
 	}
 	if max(len(methods), len(paths)) > 1+maxOverrides {
@@ -94,16 +94,16 @@ func (k *httpConn) override(r *request, scheme string) error {
 	}
 	for _, t := range paths {
 		for _, t.Method = range methods {
-			r.also = append(r.also, t)
+			r.alternatives = append(r.alternatives, t)
 		}
 	}
-	r.also = append(r.also[1:], second...) // without what it says itself
+	r.alternatives = append(r.alternatives[1:], secondPaths...) // without the request's own target
 	return nil
 }
 
-// folded is the name of a header field as it may come to a program behind the server: CGI and what is like it make every character an
-// underscore that is no letter or digit.
-func folded(name string) string {
+// foldName returns the name of a header field as a program behind the server may see it. CGI and similar interfaces change every character
+// except letters and digits into an underscore.
+func foldName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
@@ -112,9 +112,9 @@ func folded(name string) string {
 	}, strings.ToLower(name))
 }
 
-// secondPath is what is done with the path that a header field names in addition to the request's own, as methods: WebDAV's COPY and MOVE write
-// there (RFC 4918, 10.3), and object stores copy or move from there, or link to it. nil: it names none.
-func secondPath(name string) (methods []string) {
+// secondPathMethods returns what a server does with the second path in a header field, as methods; nil: the field names no path. WebDAV's
+// COPY and MOVE write there (RFC 4918, 10.3). Object stores copy or move from there, or link to it.
+func secondPathMethods(name string) (methods []string) {
 	is := func(suffix string) bool { return strings.HasPrefix(name, "x-") && strings.HasSuffix(name, suffix) }
 	switch {
 	case name == "destination":
@@ -127,14 +127,14 @@ func secondPath(name string) (methods []string) {
 	return nil
 }
 
-// rewrite makes the head say what was understood. "*" stays.
+// rewrite writes the parsed target into the head. "*" stays.
 func (r *request) rewrite(scheme, tail string) {
-	r.host, r.hasHost = r.t.HostPort(), true // also in HTTP/1.0: without it the server takes its default host
-	if r.t.Port == defaultPort(scheme) {
-		r.host = strings.TrimSuffix(r.host, fmt.Sprintf(":%d", r.t.Port))
+	r.host, r.hasHost = r.dest.HostPort(), true // also in HTTP/1.0: without Host a server uses its default host
+	if r.dest.Port == defaultPort(scheme) {
+		r.host = strings.TrimSuffix(r.host, fmt.Sprintf(":%d", r.dest.Port))
 	}
 	switch {
-	case r.proxy:
+	case r.viaProxy:
 		r.head.target = scheme + "://" + r.host + originForm(tail)
 	case tail != "":
 		r.head.target = originForm(tail)
@@ -155,7 +155,7 @@ func defaultPort(scheme string) uint16 {
 	return 80
 }
 
-// splitURL cuts a target in absolute form.
+// splitURL splits a target in absolute form.
 func splitURL(target string) (scheme, authority, tail string, ok bool) {
 	scheme, rest, ok := strings.Cut(target, "://")
 	scheme = strings.ToLower(scheme)
@@ -169,7 +169,7 @@ func splitURL(target string) (scheme, authority, tail string, ok bool) {
 	return scheme, rest[:end], rest[end:], true
 }
 
-// withPort is the Host of a request with the port, which it needn't name: it's that of the connection.
+// withPort returns a Host with a port: the connection's, if it has none.
 func withPort(host string, port uint16) string {
 	if strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']') {
 		return host
@@ -188,17 +188,17 @@ func parseTarget(scheme, authority, tail string, ws bool) (netname.Target, error
 	return t, err
 }
 
-func (k *httpConn) tunnelTarget(r *request) error {
+func (hc *httpConn) tunnelTarget(r *request) error {
 	t, err := netname.ParseTarget("tcp://" + r.head.target)
-	if err != nil || k.name != "" || k.f.via != nil || r.length != 0 {
-		return errHead("its target is no host and port that a tunnel could lead to")
+	if err != nil || hc.tlsHost != "" || hc.c.via != nil || r.length != 0 {
+		return errHead("its target is no host and port for a tunnel")
 	}
 	if r.hasHost {
 		if h, err := netname.ParseTarget("tcp://" + r.host); err != nil || h.HostPort() != t.HostPort() {
 			return errHead("its Host isn't that of its target")
 		}
 	}
-	r.t, r.url, r.proxy = t, t.String(), true
+	r.dest, r.url, r.viaProxy = t, t.String(), true
 	r.head.target, r.host, r.hasHost = t.HostPort(), t.HostPort(), true
 	return nil
 }

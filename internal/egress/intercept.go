@@ -13,96 +13,94 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// intercept ends TLS here and decides on each request. The server is spoken to first, so that the client is offered the protocol
-// that the server chose, and nothing at all where it can't be verified.
-func (f *conn) intercept(h *hello, t netname.Target) {
-	if r := f.decideName(&t); !r.Allow {
-		f.refuseTLS(r, t.String())
+// intercept ends TLS here and decides on each request. It connects to the server first: the client is offered the protocol that the server
+// chose, and nothing if the server can't be verified.
+func (c *conn) intercept(h *hello, t netname.Target) {
+	if r := c.decideConnection(&t); !r.Allow {
+		c.denyTLS(r, t.String())
 		return
 	}
-	giveBack, err := f.s.budget.take(holds(h))
+	release, err := c.s.budget.reserve(tlsCost(h))
 	if err != nil {
-		f.refuseTLS(decision{Verdict: slow, note: err.Error()}, t.String())
+		c.denyTLS(overLimit(err.Error()), t.String())
 		return
 	}
-	up, err := f.connectTLS(f.ctx, h, &t)
+	up, err := c.connectTLS(c.ctx, h, &t)
 	if err != nil {
-		giveBack()
-		if errors.Is(err, errBudget) {
-			f.refuseTLS(decision{Verdict: slow, note: err.Error()}, t.String())
-			return
+		release()
+		switch {
+		case errors.Is(err, errBudget):
+			c.denyTLS(overLimit(err.Error()), t.String())
+		case isDisconnect(err):
+			c.finish()
+		default:
+			c.denyTLS(mismatch("no TLS with the server: "+err.Error()), t.String())
 		}
-		note := "no TLS with the server: " + err.Error()
-		if !isGone(err) {
-			f.refuseTLS(decision{Verdict: mismatch, note: note}, t.String())
-			return
-		}
-		f.finish()
 		return
 	}
-	c, err := f.acceptTLS(h, &t, up.ConnectionState().NegotiatedProtocol, giveBack)
+	client, err := c.acceptTLS(h, &t, up.ConnectionState().NegotiatedProtocol, release)
 	if err != nil {
-		giveBack()
+		release()
 		up.Close()
 		if errors.Is(err, context.DeadlineExceeded) {
-			f.deny("tls", "", decision{Verdict: slow, note: "too slow to agree on TLS"}, t.String())
-		} else if !isGone(err) {
-			f.deny("tls", "", decision{Verdict: mismatch, note: "no TLS with the client, which must believe the session's authority: " + err.Error()}, t.String())
+			c.deny("tls", "", overLimit("too slow in the TLS handshake"), t.String())
+		} else if !isDisconnect(err) {
+			c.deny("tls", "", mismatch("no TLS with the client, which must trust the session's authority: "+err.Error()), t.String())
 		}
-		f.close()
+		c.close()
 		return
 	}
-	inner := &conn{s: f.s, ctx: f.ctx, client: f.client, to: f.to, own: f.own, tunnel: f.tunnel, conn: c, cancel: f.cancel, stop: f.stop, via: &upstream{conn: up}}
-	f.stop = nil
-	k := &httpConn{f: inner, proto: "tls", name: hostOf(&t)}
-	if c.ConnectionState().NegotiatedProtocol == "h2" {
-		k.serveH2(c, up, func(ctx context.Context) (net.Conn, error) {
-			if f.via != nil {
+	inner := &conn{s: c.s, ctx: c.ctx, client: c.client, to: c.to, isOwn: c.isOwn, tunnelHost: c.tunnelHost, conn: client, cancel: c.cancel, stop: c.stop, via: &upstream{conn: up}}
+	c.stop = nil
+	hc := &httpConn{c: inner, proto: "tls", tlsHost: hostOf(&t)}
+	if client.ConnectionState().NegotiatedProtocol == "h2" {
+		hc.serveH2(client, up, func(ctx context.Context) (net.Conn, error) {
+			if c.via != nil {
 				return nil, errors.New("the tunnel has ended, or is in use")
 			}
-			return f.connectTLS(ctx, h, &t)
+			return c.connectTLS(ctx, h, &t)
 		})
 		return
 	}
-	inner.in = borrow(c)
+	inner.in = getReader(client)
 	if _, err := inner.in.Peek(1); err != nil {
 		inner.close()
 		return
 	}
-	k.run()
+	hc.run()
 }
 
-// isGone says whether TLS has failed only as the other end wasn't reached, or isn't there any more.
-func isGone(err error) bool {
+// isDisconnect reports whether TLS failed only because the other side is unreachable or has gone.
+func isDisconnect(err error) bool {
 	gone := []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, os.ErrDeadlineExceeded}
 	return slices.ContainsFunc(gone, func(e error) bool { return errors.Is(err, e) }) || errors.As(err, new(*os.SyscallError))
 }
 
-// decideName is whether a connection may be used for anything; each request is decided on by itself.
-func (f *conn) decideName(t *netname.Target) decision {
-	r := f.decide(t)
+// decideConnection decides whether any request on the connection could be allowed. Each request is decided by itself.
+func (c *conn) decideConnection(t *netname.Target) decision {
+	r := c.decide(t)
 	if r.Allow || r.Reason == policy.HostMismatch {
 		return r
 	}
 	wss := *t
 	wss.Scheme = "wss"
-	if w := f.decide(&wss); w.Allow || t.Host == "" {
+	if w := c.decide(&wss); w.Allow || t.Host == "" {
 		return w
 	}
-	ways, _ := f.s.Policy.Ways(t.Host)
+	ways, _ := c.s.Policy.Ways(t.Host)
 	i := slices.IndexFunc(ways, func(w policy.Way) bool {
 		return w.Target.Port == t.Port && (w.Target.Scheme == "https" || w.Target.Scheme == "wss")
 	})
 	switch {
 	case i < 0:
 		return r
-	case !f.tied(t):
-		return f.untied(t)
+	case !c.isBound(t):
+		return c.unboundName(t)
 	}
-	return f.checkAddr(&ways[i].Target, ways[i].Verdict)
+	return c.checkAddr(&ways[i].Target, ways[i].Verdict)
 }
 
-// hostOf is the name or address of a target, as a certificate has it.
+// hostOf returns the name or address of a target as it appears in a certificate.
 func hostOf(t *netname.Target) string {
 	if t.Addr.IsValid() {
 		return t.Addr.String()
@@ -110,26 +108,26 @@ func hostOf(t *netname.Target) string {
 	return t.Host
 }
 
-// holds is what TLS with a client, or with the server in its stead, can hold.
-func holds(h *hello) int64 {
+// tlsCost is the memory for TLS with the client, and for TLS with the server.
+func tlsCost(h *hello) int64 {
 	if slices.Contains(h.protocols, "h2") {
-		return holdsH2
+		return h2ConnCost
 	}
-	return holdsTLS
+	return connCost
 }
 
-// connectTLS speaks TLS with the server, as the client would, until life ends at the latest.
-func (f *conn) connectTLS(life context.Context, h *hello, t *netname.Target) (*tls.Conn, error) {
-	giveBack, err := f.s.budget.take(holds(h))
+// connectTLS connects to the server with TLS, as the client would, until life ends.
+func (c *conn) connectTLS(life context.Context, h *hello, t *netname.Target) (*tls.Conn, error) {
+	release, err := c.s.budget.reserve(tlsCost(h))
 	if err != nil {
 		return nil, err
 	}
-	raw, err := f.connect()
+	raw, err := c.connect()
 	if err != nil {
-		giveBack()
+		release()
 		return nil, err
 	}
-	cfg := f.s.verify.Clone()
+	cfg := c.s.verify.Clone()
 	cfg.ServerName = hostOf(t)
 	for _, p := range []string{"h2", "http/1.1"} {
 		if slices.Contains(h.protocols, p) {
@@ -137,14 +135,14 @@ func (f *conn) connectTLS(life context.Context, h *hello, t *netname.Target) (*t
 		}
 	}
 	stop := context.AfterFunc(life, func() {
-		giveBack()
+		release()
 		raw.conn.Close()
 	})
-	up := tls.Client(&counted{raw.conn, func() {
+	up := tls.Client(&budgetConn{raw.conn, func() {
 		stop()
-		giveBack()
+		release()
 	}}, cfg)
-	ctx, cancel := context.WithTimeout(life, dialTime)
+	ctx, cancel := context.WithTimeout(life, dialTimeout)
 	defer cancel()
 	if err := up.HandshakeContext(ctx); err != nil {
 		up.Close()
@@ -153,9 +151,9 @@ func (f *conn) connectTLS(life context.Context, h *hello, t *netname.Target) (*t
 	return up, nil
 }
 
-// acceptTLS speaks TLS with the client, whose hello was read already.
-func (f *conn) acceptTLS(h *hello, t *netname.Target, protocol string, giveBack func()) (*tls.Conn, error) {
-	leaf, err := f.s.CA.leaf(hostOf(t))
+// acceptTLS does the TLS handshake with the client, whose hello was read.
+func (c *conn) acceptTLS(h *hello, t *netname.Target, protocol string, release func()) (*tls.Conn, error) {
+	leaf, err := c.s.CA.certificate(hostOf(t))
 	if err != nil {
 		return nil, err
 	}
@@ -163,20 +161,20 @@ func (f *conn) acceptTLS(h *hello, t *netname.Target, protocol string, giveBack 
 	if protocol != "" {
 		cfg.NextProtos = []string{protocol}
 	}
-	first := append(h.bytes, f.rest()...)
-	c := tls.Server(&replay{&counted{f.conn, giveBack}, first}, cfg)
-	ctx, cancel := context.WithTimeout(f.ctx, f.s.hello)
+	first := append(h.bytes, drainReader(&c.in)...)
+	client := tls.Server(&replayConn{&budgetConn{c.conn, release}, first}, cfg)
+	ctx, cancel := context.WithTimeout(c.ctx, c.s.helloTimeout)
 	defer cancel()
-	return c, c.HandshakeContext(ctx)
+	return client, client.HandshakeContext(ctx)
 }
 
-// replay is a connection of which something was read already.
-type replay struct {
+// replayConn is a connection that returns bytes that were read before.
+type replayConn struct {
 	net.Conn
 	first []byte
 }
 
-func (r *replay) Read(p []byte) (int, error) {
+func (r *replayConn) Read(p []byte) (int, error) {
 	if len(r.first) == 0 {
 		r.first = nil
 		return r.Conn.Read(p)

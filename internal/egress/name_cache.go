@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// How long a name stays tied to an address: at least a while, as programs resolve first and connect later, whatever the
-// answer's time to live is; and not for ever.
+// How long a name stays bound to an address. Programs connect later than they resolve, whatever the answer's time to live is.
 const (
 	minBinding = time.Minute
 	maxBinding = time.Hour
 )
 
-// Bounds on what is remembered. What ends first is forgotten first, and is resolved again when it's needed.
+// Limits of the cache. What expires first is evicted first, and is resolved again when needed.
 const (
 	maxAddrs     = 8192
 	namesPerAddr = 16
 )
 
-// nameCache is which names the session has resolved to which addresses. The zero value is empty.
+// nameCache has the names that the session has resolved, by address. The zero value is empty.
 type nameCache struct {
 	mu    sync.Mutex
 	addrs map[netip.Addr][]binding
@@ -32,58 +31,58 @@ type binding struct {
 	until time.Time
 }
 
-func (m *nameCache) add(name string, addr netip.Addr, until time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.addrs == nil {
-		m.addrs = map[netip.Addr][]binding{}
+func (c *nameCache) add(name string, addr netip.Addr, until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.addrs == nil {
+		c.addrs = map[netip.Addr][]binding{}
 	}
-	bindings := slices.DeleteFunc(m.addrs[addr], func(t binding) bool { return t.name == name })
+	bindings := slices.DeleteFunc(c.addrs[addr], func(t binding) bool { return t.name == name })
 	if len(bindings) == namesPerAddr {
 		first := slices.MinFunc(bindings, func(a, b binding) int { return a.until.Compare(b.until) })
 		bindings = slices.DeleteFunc(bindings, func(t binding) bool { return t == first })
 	}
-	if len(m.addrs) >= maxAddrs && m.addrs[addr] == nil {
-		m.shrink()
+	if len(c.addrs) >= maxAddrs && c.addrs[addr] == nil {
+		c.shrink()
 	}
-	m.addrs[addr] = append(bindings, binding{name, until})
+	c.addrs[addr] = append(bindings, binding{name, until})
 }
 
-// shrink forgets what has ended, or else an eighth of the addresses, whichever: rare enough to look at all of them.
-func (m *nameCache) shrink() {
+// shrink evicts expired bindings, and if that isn't enough any eighth of the addresses. It's rare enough to look at all of them.
+func (c *nameCache) shrink() {
 	now := time.Now()
-	for a, bindings := range m.addrs {
+	for a, bindings := range c.addrs {
 		if bindings = slices.DeleteFunc(bindings, func(t binding) bool { return now.After(t.until) }); len(bindings) == 0 {
-			delete(m.addrs, a)
+			delete(c.addrs, a)
 		} else {
-			m.addrs[a] = bindings
+			c.addrs[a] = bindings
 		}
 	}
-	for a := range m.addrs {
-		if len(m.addrs) < maxAddrs*7/8 {
+	for a := range c.addrs {
+		if len(c.addrs) < maxAddrs*7/8 {
 			return
 		}
-		delete(m.addrs, a)
+		delete(c.addrs, a)
 	}
 }
 
-// all are also those that were tied to an address once.
-func (m *nameCache) all() map[netip.Addr][]binding {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := maps.Clone(m.addrs)
+// all returns all bindings, including expired ones.
+func (c *nameCache) all() map[netip.Addr][]binding {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := maps.Clone(c.addrs)
 	for addr, bindings := range all {
 		all[addr] = slices.Clone(bindings)
 	}
 	return all
 }
 
-// names are those tied to an address now.
-func (m *nameCache) names(addr netip.Addr) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// names returns the names that are bound to an address now.
+func (c *nameCache) names(addr netip.Addr) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var names []string
-	for _, t := range m.addrs[addr] {
+	for _, t := range c.addrs[addr] {
 		if time.Now().Before(t.until) {
 			names = append(names, t.name)
 		}

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnAddresses are the addresses of this machine, that is of this network namespace: services here that a firewall keeps from the outside
-// are reached by them. They are listed once, and again after each change. While they can't be listed, every address counts as one.
+// OwnAddresses are the addresses of this network namespace. By them a session could reach local services that a firewall hides from other
+// hosts. They are listed at the start and after each change. While listing fails, every address counts as own.
 type OwnAddresses struct {
 	mu      sync.Mutex
 	changes *nl.NetlinkSocket
 	handle  *netlink.Handle
-	known   bool
+	listed  bool
 	addrs   map[netip.Addr]bool
 	nets    []netip.Prefix
 }
 
-// ListOwnAddresses lists them. It opens all that it takes to list them again: that needs no privilege and no further socket.
+// ListOwnAddresses lists the addresses. It opens all sockets that later lists need, so that these need no privilege and no socket.
 func ListOwnAddresses() (_ *OwnAddresses, err error) {
 	o := &OwnAddresses{}
 	defer func() {
@@ -41,17 +41,17 @@ func ListOwnAddresses() (_ *OwnAddresses, err error) {
 		return nil, err
 	}
 	// The kernel filters what it lists (Linux 4.20).
-	if err = errors.Join(o.handle.SetStrictCheck(true), o.handle.SetSocketTimeout(dialTime)); err != nil {
+	if err = errors.Join(o.handle.SetStrictCheck(true), o.handle.SetSocketTimeout(dialTimeout)); err != nil {
 		return nil, err
 	}
 	if err = o.list(); err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return nil, err
 	}
-	o.known = err == nil
+	o.listed = err == nil
 	return o, nil
 }
 
-// Close gives the sockets back. Has isn't to be called any more.
+// Close closes the sockets. Has must not be called afterwards.
 func (o *OwnAddresses) Close() {
 	if o.changes != nil {
 		o.changes.Close()
@@ -61,19 +61,19 @@ func (o *OwnAddresses) Close() {
 	}
 }
 
-// Has reports whether an address is the machine's own. One that can't be decided on is.
+// Has reports whether an address is the machine's own, or whether that is unknown.
 func (o *OwnAddresses) Has(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.changed() || !o.known {
-		o.known = o.list() == nil
+	if o.changed() || !o.listed {
+		o.listed = o.list() == nil
 	}
-	return !o.known || o.addrs[addr] || slices.ContainsFunc(o.nets, func(n netip.Prefix) bool { return n.Contains(addr) })
+	return !o.listed || o.addrs[addr] || slices.ContainsFunc(o.nets, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// changed takes what the kernel has said of changes. It says it before the address can be used (__inet_insert_ifa, __ipv6_ifa_notify).
-// What couldn't be kept (ENOBUFS) was a change, and so is everything once the subscription is broken.
+// changed reads the kernel's notifications. The kernel sends them before the address is usable (__inet_insert_ifa, __ipv6_ifa_notify). A
+// lost notification (ENOBUFS) counts as a change, and so does every call after the subscription fails.
 func (o *OwnAddresses) changed() (changed bool) {
 	for {
 		var first [1]byte
@@ -87,8 +87,8 @@ func (o *OwnAddresses) changed() (changed bool) {
 	}
 }
 
-// list asks for the addresses of all devices, and for what else the local routing table delivers here (ip route add local …): its
-// routes without a preferred source, which who sends there has as its own address. A list during which something changes is an error.
+// list lists the addresses of all devices, and the rest of the local routing table (ip route add local …): routes without a preferred
+// source, which a sender uses as its own address. A change during the list is an error.
 func (o *OwnAddresses) list() error {
 	o.addrs, o.nets = map[netip.Addr]bool{}, nil
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {

@@ -11,7 +11,7 @@ import (
 // the kernel is permitted, and for a connection.
 func TestOwnAddresses(t *testing.T) {
 	w := newWorld(t, allow("a.com"), allow("granted.com"), policy.NetRule{Host: "203.0.113.9", Scheme: "http", Allow: true})
-	w.s.Own = func(a netip.Addr) bool { return a.As4()[3] >= 8 }
+	w.s.IsOwn = func(a netip.Addr) bool { return a.As4()[3] >= 8 }
 	w.zone.set("a.com", "203.0.113.8 203.0.113.1")
 	w.zone.set("granted.com", "203.0.113.9")
 	for _, to := range []string{"203.0.113.1:80", "203.0.113.8:80", "203.0.113.9:80"} {
@@ -43,11 +43,11 @@ func TestOwnAddresses(t *testing.T) {
 // Who asks with an address that isn't the machine's would have somebody else answered, with the question in the answer.
 func TestForeignAsker(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.s.Own = func(a netip.Addr) bool { return a == netip.MustParseAddr("203.0.113.8") }
+	w.s.IsOwn = func(a netip.Addr) bool { return a == netip.MustParseAddr("203.0.113.8") }
 	w.start().resolve("a.com", a4) // it serves
 	for addr, answered := range map[string]bool{"127.0.0.2": true, "::1": true, "203.0.113.8": true, "2a04:4e42::666": false} {
 		from := client{netip.AddrPortFrom(netip.MustParseAddr(addr), 999), asker}
-		out := w.s.replyTo(t.Context(), query(t, "evil.com", a4), from)
+		out := w.s.answerDatagram(t.Context(), query(t, "evil.com", a4), from)
 		if (out != nil) != answered {
 			t.Errorf("%s is answered with %d bytes", addr, len(out))
 		}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// protocol is what a client begins to speak.
+// protocol is the protocol that a client begins.
 type protocol int
 
 const (
@@ -21,54 +21,54 @@ const (
 )
 
 var (
-	errSilent = errors.New("it says nothing")
-	errSlow   = errors.New("it doesn't finish what it says")
+	errNoData     = errors.New("the client sent nothing")
+	errIncomplete = errors.New("the client's first line is incomplete")
 )
 
-// listen waits until it's clear what the client speaks, or until the connection's deadline if it says nothing. It holds no buffer before the first byte.
-func (f *conn) listen(rawFits bool) (protocol, error) {
-	patience := f.s.hello
-	if rawFits && !f.web() {
-		patience = lineTime
+// detectProtocol waits until the client's protocol is clear, or until the connection's deadline. It holds no buffer before the first byte.
+func (c *conn) detectProtocol(rawAllowed bool) (protocol, error) {
+	patience := c.s.helloTimeout
+	if rawAllowed && !c.isWebPort() {
+		patience = rawLineTimeout
 	}
-	if f.in != nil && f.in.Buffered() > 0 {
-		return f.recognize(patience)
+	if c.in != nil && c.in.Buffered() > 0 {
+		return c.readProtocol(patience)
 	}
-	if err := waitReadable(f.conn); err != nil {
+	if err := waitReadable(c.conn); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return protocolRaw, errSilent
+			return protocolRaw, errNoData
 		}
 		return protocolRaw, err
 	}
-	if f.in == nil {
-		f.in = borrow(f.conn)
+	if c.in == nil {
+		c.in = getReader(c.conn)
 	}
-	return f.recognize(patience)
+	return c.readProtocol(patience)
 }
 
-// recognize reads until the beginning says what it is.
-func (f *conn) recognize(patience time.Duration) (protocol, error) {
-	_ = f.conn.SetReadDeadline(time.Now().Add(patience))
-	for n := 1; ; n = f.in.Buffered() + 1 {
-		_, err := f.in.Peek(n)
-		b, _ := f.in.Peek(f.in.Buffered())
-		if kind, sure := recognize(b); sure || len(b) == f.in.Size() {
+// readProtocol reads until the first bytes show the protocol.
+func (c *conn) readProtocol(patience time.Duration) (protocol, error) {
+	_ = c.conn.SetReadDeadline(time.Now().Add(patience))
+	for n := 1; ; n = c.in.Buffered() + 1 {
+		_, err := c.in.Peek(n)
+		b, _ := c.in.Peek(c.in.Buffered())
+		if kind, sure := classify(b); sure || len(b) == c.in.Size() {
 			return kind, nil
 		}
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return protocolRaw, errSlow
+			return protocolRaw, errIncomplete
 		case err != nil && len(b) > 0:
-			return protocolRaw, nil // it ends here, whatever it was
+			return protocolRaw, nil // the client sends no more
 		case err != nil:
 			return protocolRaw, err
 		}
 	}
 }
 
-// recognize says what a beginning is the beginning of. Too long a line of a request is left to who reads requests, and so are empty lines
-// before one, which many servers pass over.
-func recognize(b []byte) (kind protocol, sure bool) {
+// classify returns the protocol of a connection's first bytes. A request line that is too long is left to the HTTP parser. Empty lines
+// before a request line are skipped, as many servers skip them.
+func classify(b []byte) (kind protocol, sure bool) {
 	if len(b) == 0 {
 		return protocolRaw, false
 	}
@@ -77,7 +77,7 @@ func recognize(b []byte) (kind protocol, sure bool) {
 	}
 	line, _, whole := bytes.Cut(bytes.TrimLeft(b, "\r\n"), []byte("\n"))
 	method, _, spaced := bytes.Cut(line, []byte(" "))
-	if len(method) > maxMethod || bytes.ContainsFunc(method, notMethod) || spaced && len(method) == 0 {
+	if len(method) > maxMethod || bytes.ContainsFunc(method, invalidMethodRune) || spaced && len(method) == 0 {
 		return protocolRaw, true
 	}
 	if !whole {
@@ -94,9 +94,9 @@ func recognize(b []byte) (kind protocol, sure bool) {
 // maxMethod is longer than every registered method.
 const maxMethod = 24
 
-func notMethod(r rune) bool { return (r < 'A' || r > 'Z') && r != '-' && r != '_' }
+func invalidMethodRune(r rune) bool { return (r < 'A' || r > 'Z') && r != '-' && r != '_' }
 
-// waitReadable returns when something can be read, or the stream has ended. Only a TCP connection is waited for without a buffer.
+// waitReadable returns when data can be read or the stream has ended. Only for a TCP connection does it wait without a buffer.
 func waitReadable(c net.Conn) error {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -106,9 +106,12 @@ func waitReadable(c net.Conn) error {
 	if err != nil {
 		return err
 	}
-	return rc.Read(func(fd uintptr) bool {
-		var b [1]byte
-		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		return !errors.Is(err, unix.EAGAIN)
-	})
+	return rc.Read(readable)
+}
+
+// readable reports whether a socket has data, has ended, or has failed.
+func readable(fd uintptr) bool {
+	var b [1]byte
+	_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	return !errors.Is(err, unix.EAGAIN)
 }

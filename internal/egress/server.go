@@ -20,41 +20,42 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// Kernel is the other half of the network: what redirects the session's connections here and confines all others to what it's given.
+// Kernel is the BPF part of the network rules. It redirects the session's connections to egress and restricts all others to what Permit
+// allows.
 type Kernel interface {
-	// Original is where the client of a redirected connection wanted to go, and who that is. An error: it's no redirected connection of
-	// the session.
+	// Original returns the original destination of a redirected connection, and its process. It fails for connections from outside the
+	// session.
 	Original(client, listener netip.AddrPort) (netip.AddrPort, event.Observed, error)
-	// Sender is who sent a datagram that was redirected. An error: none of the session did.
+	// Sender returns the process that sent a redirected datagram. It fails for datagrams from outside the session.
 	Sender(client, listener netip.AddrPort) (event.Observed, error)
-	// Permit lets the session reach an address and port directly until then, by the policy of a generation. A time that has passed lets go on
-	// what was let there before.
+	// Permit allows the session to connect directly to an address and port until a time, by the policy of a generation. With a time in
+	// the past it allows only the connections that are open.
 	Permit(generation uint32, protocol string, to netip.AddrPort, until time.Time) error
 }
 
 // Server decides for one session. Its exported fields are set before Serve.
 type Server struct {
 	Policy     *policy.Compiled
-	Generation uint32                  // of that
-	Hosts      map[string][]netip.Addr // the addresses that the machine's hosts file gives to names
-	Upstream   []netip.AddrPort        // name servers, asked in turn
+	Generation uint32                  // of Policy
+	Hosts      map[string][]netip.Addr // the machine's hosts file
+	Upstream   []netip.AddrPort        // name servers, in order of preference
 	Kernel     Kernel
-	Tell       func(message.Denial)  // gets every denial and mustn't wait
-	CA         *Authority            // for tls_intercept; needed where Policy.Intercepts
-	Changes    <-chan Change         // other policies, later; may be nil
-	Own        func(netip.Addr) bool // whether an address is the machine's own: ListOwnAddresses
+	Denied     func(message.Denial)  // called with every denial; must not block
+	CA         *Authority            // for tls_intercept; required where Policy.Intercepts
+	Changes    <-chan Change         // later policies; may be nil
+	IsOwn      func(netip.Addr) bool // reports whether an address is the machine's own (OwnAddresses.Has)
 
-	dial   func(context.Context, netip.AddrPort) (net.Conn, error)
-	verify *tls.Config   // how servers are verified where TLS is intercepted
-	hello  time.Duration // the patience with a hello or a head that has begun
-	half   time.Duration // the quiet after which what has ended on one side ends
-	look   time.Duration // after which it's looked again whether who waits for a response is there
-	asked  map[uint16]bool
-	hosts  hosts
+	dial                func(context.Context, netip.AddrPort) (net.Conn, error)
+	verify              *tls.Config   // verifies servers where TLS is intercepted
+	helloTimeout        time.Duration // for the rest of a hello or a head
+	halfCloseTimeout    time.Duration // of silence on a connection that one side has closed
+	clientCheckInterval time.Duration // how often a waiting client is checked
+	askedPorts          map[uint16]bool
+	hosts               hosts
 	*shared
 }
 
-// Change is another policy, and who is to know what came of it.
+// Change is another policy for the session. Done gets the result.
 type Change struct {
 	Policy     *policy.Compiled
 	Generation uint32
@@ -62,60 +63,60 @@ type Change struct {
 	Done       func(error)
 }
 
-// shared is what the servers of a session have in common: there's one for each policy that it has had.
+// shared is the state that the servers of a session have in common. There is one server per policy.
 type shared struct {
-	names   nameCache
-	asking  chan struct{} // a place for each question that is being answered
-	looking chan struct{} // and for each that is being asked upstream
-	conns   chan struct{} // and for each connection
-	queries atomic.Uint64
-	budget  budget
-	done    sync.WaitGroup
+	names       nameCache
+	querySlots  chan struct{} // one per query being answered
+	lookupSlots chan struct{} // one per query to a name server
+	connSlots   chan struct{} // one per connection
+	queries     atomic.Uint64
+	budget      budget
+	running     sync.WaitGroup
 
-	turn    sync.RWMutex
-	latest  *Server
-	passing sync.Map // *passage: all that is passed on
+	policyMu  sync.RWMutex
+	latest    *Server
+	transfers sync.Map // of *transfer
 }
 
-// Bounds on what a session may keep busy here.
+// Limits of one session.
 const (
-	maxAsking  = 1024
-	maxLooking = 256
-	maxConns   = 16384
-	otherFiles = 512 // name servers that are asked, pipes, and what else is open
+	maxQueries    = 1024
+	maxLookups    = 256
+	maxConns      = 16384
+	reservedFiles = 512 // descriptors for name servers, pipes and the rest
 )
 
 // Serve answers DNS on udp, and on tcp what the kernel redirects, until ctx is done.
 func (s *Server) Serve(ctx context.Context, tcp []*net.TCPListener, udp []*net.UDPConn) error {
 	if s.Policy.Intercepts() && s.CA == nil {
-		return errors.New("the policy reads what is said under TLS, which needs an authority")
+		return errors.New("the policy intercepts TLS, which needs a certificate authority")
 	}
 	s.init()
 	s.latest = s
 	s.permitHosts()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s.done.Go(func() { s.change(ctx) })
+	s.running.Go(func() { s.applyChanges(ctx) })
 	for _, l := range tcp {
 		stop := context.AfterFunc(ctx, func() { l.Close() })
 		defer stop()
-		s.done.Go(func() { cancel(s.accept(ctx, l)) })
+		s.running.Go(func() { cancel(s.accept(ctx, l)) })
 	}
 	for _, c := range udp {
 		stop := context.AfterFunc(ctx, func() { c.Close() })
 		defer stop()
-		s.done.Go(func() { cancel(s.serveUDP(ctx, c)) })
+		s.running.Go(func() { cancel(s.serveUDP(ctx, c)) })
 	}
 	<-ctx.Done()
-	s.done.Wait()
+	s.running.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
 }
 
-// change has other policies decide as they come.
-func (s *Server) change(ctx context.Context) {
+// applyChanges applies policies as they arrive.
+func (s *Server) applyChanges(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -126,33 +127,32 @@ func (s *Server) change(ctx context.Context) {
 	}
 }
 
-// reload has another policy decide from now on: about what is asked, connections that begin, requests on those that are open, and what is
-// passed on already, which ends where it's denied.
+// reload applies another policy to new queries, connections and requests. Open transfers that it denies end.
 func (s *Server) reload(c *Change) error {
 	if c.Policy.Intercepts() && s.CA == nil {
-		return errors.New("the policy reads what is said under TLS, for which the session was given no authority at its start")
+		return errors.New("the policy intercepts TLS, but the session started without a certificate authority")
 	}
 	next := *s
 	next.Policy, next.Generation, next.Hosts = c.Policy, c.Generation, c.Hosts
 	next.init()
-	s.turn.Lock()
+	s.policyMu.Lock()
 	s.latest = &next
-	s.turn.Unlock()
-	if err := next.permitAgain(); err != nil {
+	s.policyMu.Unlock()
+	if err := next.permitResolved(); err != nil {
 		return err
 	}
 	next.permitHosts()
-	s.passing.Range(func(p, _ any) bool {
-		next.again(p.(*passage))
+	s.transfers.Range(func(p, _ any) bool {
+		next.recheck(p.(*transfer))
 		return true
 	})
 	return nil
 }
 
-// now is the server that decides.
-func (s *Server) now() *Server {
-	s.turn.RLock()
-	defer s.turn.RUnlock()
+// current returns the server of the policy in force.
+func (s *Server) current() *Server {
+	s.policyMu.RLock()
+	defer s.policyMu.RUnlock()
 	return s.latest
 }
 
@@ -166,40 +166,41 @@ func (s *Server) init() {
 	if s.verify == nil {
 		s.verify = &tls.Config{}
 	}
-	if s.hello == 0 {
-		s.hello = helloTime
+	if s.helloTimeout == 0 {
+		s.helloTimeout = defaultHelloTimeout
 	}
-	if s.half == 0 {
-		s.half = halfTime
+	if s.halfCloseTimeout == 0 {
+		s.halfCloseTimeout = defaultHalfCloseTimeout
 	}
-	if s.look == 0 {
-		s.look = lookTime
+	if s.clientCheckInterval == 0 {
+		s.clientCheckInterval = defaultClientCheckInterval
 	}
-	s.asked = map[uint16]bool{}
+	s.askedPorts = map[uint16]bool{}
 	for _, p := range s.Policy.AskedPorts() {
-		s.asked[p] = true
+		s.askedPorts[p] = true
 	}
 	s.hosts = s.grantedHosts()
-	for p, n := range map[*chan struct{}]int{&s.asking: maxAsking, &s.looking: maxLooking, &s.conns: room()} {
+	for p, n := range map[*chan struct{}]int{&s.querySlots: maxQueries, &s.lookupSlots: maxLookups, &s.connSlots: connLimit()} {
 		if *p == nil {
 			*p = make(chan struct{}, n)
 		}
 	}
 }
 
-// room is how many connections may be open, with those to their servers: without a descriptor left one couldn't even be denied.
-func room() int {
+// connLimit returns how many connections may be open, each with one to its server. Without a free descriptor egress couldn't even deny a
+// connection.
+func connLimit() int {
 	var files syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {
 		return maxConns
 	}
-	return max(1, min(maxConns, (int(min(files.Cur, 4*maxConns))-otherFiles)/2))
+	return max(1, min(maxConns, (int(min(files.Cur, 4*maxConns))-reservedFiles)/2))
 }
 
-// Queries is how many questions the session has asked, denied ones included.
+// Queries returns the number of DNS queries of the session, including denied ones.
 func (s *Server) Queries() uint64 { return s.queries.Load() }
 
-// accept takes connections until the listener is closed.
+// accept serves connections until the listener is closed.
 func (s *Server) accept(ctx context.Context, l *net.TCPListener) error {
 	for {
 		c, err := l.AcceptTCP()
@@ -208,62 +209,62 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener) error {
 			return ctx.Err()
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case err != nil: // too many open files, or the client is gone already
+		case err != nil: // too many open files, or the client has gone
 			time.Sleep(acceptPause)
 			continue
 		}
 		select {
-		case s.conns <- struct{}{}:
-			s.done.Go(func() { s.now().serveConn(ctx, c) })
+		case s.connSlots <- struct{}{}:
+			s.running.Go(func() { s.current().serveConn(ctx, c) })
 		default:
-			s.now().tooMany(c)
+			s.current().rejectConn(c)
 		}
 	}
 }
 
-// tooMany denies a connection at once.
-func (s *Server) tooMany(c *net.TCPConn) {
-	f := &conn{s: s, client: client{at: unmapped(c.RemoteAddr())}, conn: c}
-	if to, by, err := s.Kernel.Original(f.client.at, unmapped(c.LocalAddr())); err == nil {
-		f.to, f.client.by = to, by
-		f.deny("raw", "", decision{Verdict: slow, note: fmt.Sprintf("there are %d connections already", cap(s.conns))}, "tcp://"+to.String())
+// rejectConn denies a connection above the limit.
+func (s *Server) rejectConn(tcp *net.TCPConn) {
+	c := &conn{s: s, client: client{addr: addrPortOf(tcp.RemoteAddr())}, conn: tcp}
+	if to, by, err := s.Kernel.Original(c.client.addr, addrPortOf(tcp.LocalAddr())); err == nil {
+		c.to, c.client.process = to, by
+		c.deny("raw", "", overLimit(fmt.Sprintf("there are %d connections already", cap(s.connSlots))), "tcp://"+to.String())
 	}
-	f.reset()
+	c.reset()
 }
 
 const acceptPause = 5 * time.Millisecond
 
 // serveConn decides on a connection.
-func (s *Server) serveConn(ctx context.Context, c *net.TCPConn) {
-	f := &conn{s: s, client: client{at: unmapped(c.RemoteAddr())}, conn: c}
-	f.ctx, f.cancel = context.WithCancel(ctx)
-	f.stop = context.AfterFunc(f.ctx, func() { c.Close() })
-	f.untilEnd(f.cancel)
-	to, by, err := s.Kernel.Original(f.client.at, unmapped(c.LocalAddr()))
+func (s *Server) serveConn(ctx context.Context, tcp *net.TCPConn) {
+	c := &conn{s: s, client: client{addr: addrPortOf(tcp.RemoteAddr())}, conn: tcp}
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	c.stop = context.AfterFunc(c.ctx, func() { tcp.Close() })
+	c.onClose(c.cancel)
+	to, by, err := s.Kernel.Original(c.client.addr, addrPortOf(tcp.LocalAddr()))
 	if err != nil {
-		f.reset()
+		c.reset()
 		return
 	}
-	f.client.by = by
-	f.to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
-	f.own = s.Own(f.to.Addr())
+	c.client.process = by
+	c.to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
+	c.isOwn = s.IsOwn(c.to.Addr())
 	if to.Port() == dnsPort {
-		s.serveDNS(ctx, c, f.client)
-		f.close()
+		s.serveDNS(ctx, tcp, c.client)
+		c.close()
 		return
 	}
-	f.serve()
+	c.serve()
 }
 
 func dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-	d := net.Dialer{Timeout: dialTime}
+	d := net.Dialer{Timeout: dialTimeout}
 	return d.DialContext(ctx, "tcp", to.String())
 }
 
-const dialTime = 10 * time.Second
+const dialTimeout = 10 * time.Second
 
-// unmapped is a socket's address without the IPv6 form of IPv4 ones.
-func unmapped(a net.Addr) netip.AddrPort {
+// addrPortOf returns a socket's address, with IPv4-mapped IPv6 addresses as IPv4.
+func addrPortOf(a net.Addr) netip.AddrPort {
 	t, ok := a.(interface{ AddrPort() netip.AddrPort })
 	if !ok {
 		return netip.AddrPort{}
@@ -272,36 +273,36 @@ func unmapped(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
 }
 
-// client is who is answered.
+// client is the session's side of a connection or query.
 type client struct {
-	at netip.AddrPort
-	by event.Observed
+	addr    netip.AddrPort
+	process event.Observed
 }
 
-// denial is a denial of what the client wants.
+// denial returns a denial of the client, to be completed.
 func (c client) denial(protocol string) message.Denial {
-	return message.Denial{Client: c.at, By: c.by, Protocol: protocol}
+	return message.Denial{Client: c.addr, Process: c.process, Protocol: protocol}
 }
 
-// maxTold bounds what a client's own words add to an event.
-const maxTold = 2048
+// maxText limits the client's text in an event.
+const maxText = 2048
 
-// deny reports a denial and returns it as reported. target is a URL, tcp://host:port, or dns://name.
+// deny reports a denial and returns the reported answer. target is a URL, tcp://host:port, or dns://name.
 func (s *Server) deny(d message.Denial, r decision, target string) explain.Answer {
-	if r.about.Port == 0 {
-		r.about, _ = netname.ParseTarget(target)
-		r.about.Method = d.Method
+	if r.target.Port == 0 {
+		r.target, _ = netname.ParseTarget(target)
+		r.target.Method = d.Method
 	}
-	d.Answer = explain.DescribeNet(s.Policy, r.Verdict, &r.about, target)
+	d.Answer = explain.DescribeNet(s.Policy, r.Verdict, &r.target, target)
 	d.Answer.Note = r.note
 	for _, text := range []*string{&d.Answer.Target, &d.Answer.Note} {
-		if len(*text) > maxTold {
-			*text = strings.ToValidUTF8((*text)[:maxTold], "") + "…"
+		if len(*text) > maxText {
+			*text = strings.ToValidUTF8((*text)[:maxText], "") + "…"
 		}
 	}
-	if len(d.Answer.Suggest) > maxTold { // what is cut would grant more
+	if len(d.Answer.Suggest) > maxText { // a truncated rule would grant more
 		d.Answer.Suggest = ""
 	}
-	s.Tell(d)
+	s.Denied(d)
 	return d.Answer
 }

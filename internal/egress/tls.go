@@ -23,136 +23,135 @@ const (
 	extensionECH = 0xfe0d // RFC 9849
 )
 
-// hello is what a TLS client says in the clear.
+// hello is a TLS ClientHello.
 type hello struct {
 	name      string
 	protocols []string
 	ech       bool
-	bytes     []byte // all that was read
+	bytes     []byte // everything that was read
 }
 
-// errHello ends the handshake when the hello is known.
-var errHello = errors.New("that was the hello")
+// errHello ends the handshake when the hello is parsed.
+var errHello = errors.New("the hello is complete")
 
 // readHello reads a hello without answering it.
 func readHello(r io.Reader) (h hello, err error) {
-	tape := &tape{from: r}
-	err = tls.Server(tape, &tls.Config{GetConfigForClient: func(i *tls.ClientHelloInfo) (*tls.Config, error) {
+	hc := &helloConn{src: r}
+	err = tls.Server(hc, &tls.Config{GetConfigForClient: func(i *tls.ClientHelloInfo) (*tls.Config, error) {
 		h.name, h.protocols, h.ech = i.ServerName, i.SupportedProtos, slices.Contains(i.Extensions, extensionECH)
 		return nil, errHello
 	}}).Handshake()
-	h.bytes = tape.heard
+	h.bytes = hc.read
 	if errors.Is(err, errHello) {
 		err = nil
 	}
 	return h, err
 }
 
-// tape is a connection that can only be listened to, and that remembers what it heard.
-type tape struct {
-	net.Conn // none: whatever else would be done with it fails loudly
-	from     io.Reader
-	heard    []byte
+// helloConn is a connection that can only be read, and that records what it read.
+type helloConn struct {
+	net.Conn // nil: every other use panics
+	src      io.Reader
+	read     []byte
 }
 
-func (t *tape) Read(p []byte) (int, error) {
-	if len(t.heard) >= maxHello {
+func (c *helloConn) Read(p []byte) (int, error) {
+	if len(c.read) >= maxHello {
 		return 0, errTooLong
 	}
-	n, err := t.from.Read(p)
-	t.heard = append(t.heard, p[:n]...)
+	n, err := c.src.Read(p)
+	c.read = append(c.read, p[:n]...)
 	return n, err
 }
 
-func (t *tape) Write(p []byte) (int, error)      { return len(p), nil } // an alert to nobody
-func (t *tape) Close() error                     { return nil }
-func (t *tape) SetWriteDeadline(time.Time) error { return nil } // of the alert
+func (c *helloConn) Write(p []byte) (int, error)      { return len(p), nil } // an alert
+func (c *helloConn) Close() error                     { return nil }
+func (c *helloConn) SetWriteDeadline(time.Time) error { return nil } // for the alert
 
-// serveTLS decides on a connection by the hello, and passes it on as it is, or ends TLS here.
-func (f *conn) serveTLS(names []string, raw decision) {
-	giveBack, err := f.roomForHello()
+// serveTLS decides on a connection by its hello, and forwards it unchanged or ends TLS here.
+func (c *conn) serveTLS(names []string, raw decision) {
+	release, err := c.reserveHello()
 	if err != nil {
-		f.refuseTLS(decision{Verdict: slow, note: err.Error()}, "https://"+f.where())
+		c.denyTLS(overLimit(err.Error()), "https://"+c.destination())
 		return
 	}
-	defer giveBack()
-	h, err := readHello(f.in)
-	_ = f.conn.SetReadDeadline(time.Time{})
+	defer release()
+	h, err := readHello(c.in)
+	_ = c.conn.SetReadDeadline(time.Time{})
 	if err != nil && raw.Allow && !errors.Is(err, os.ErrDeadlineExceeded) {
-		f.passOnRaw(h.bytes) // it only began like one
+		c.forwardRaw(h.bytes) // not TLS after all
 		return
 	}
 	if err != nil {
-		v, note := mismatch, "no TLS hello: "+err.Error()
+		d := mismatch("no TLS hello: " + err.Error())
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			v, note = slow, "too slow to say what it wants"
+			d = overLimit(noteSlow)
 		}
-		f.refuseTLS(decision{Verdict: v, note: note}, "https://"+f.where())
+		c.denyTLS(d, "https://"+c.destination())
 		return
 	}
-	t, note := f.tlsTarget(&h, names)
+	t, note := c.tlsTarget(&h, names)
 	if note != "" {
-		f.refuseTLS(decision{Verdict: mismatch, note: note}, "https://"+f.where())
+		c.denyTLS(mismatch(note), "https://"+c.destination())
 		return
 	}
-	if f.s.Policy.Intercepts() {
-		f.intercept(&h, t)
+	if c.s.Policy.Intercepts() {
+		c.intercept(&h, t)
 		return
 	}
-	if r := f.decide(&t); !r.Allow {
-		f.refuseTLS(r, t.String())
+	if r := c.decide(&t); !r.Allow {
+		c.denyTLS(r, t.String())
 		return
 	}
-	f.untilEnd(f.watch(func(f *conn) decision { return f.decide(&t) }, func(f *conn, r decision) { f.deny("tls", "", r, t.String()) }, f.cut))
-	f.passOn(h.bytes)
+	c.onClose(c.watch(func(c *conn) decision { return c.decide(&t) }, func(c *conn, r decision) { c.deny("tls", "", r, t.String()) }, c.abort))
+	c.forward(h.bytes)
 }
 
-// roomForHello waits for a hello that is as short as most in no more than the connection's buffer. A longer one, or one in pieces, may hold
-// more than that until it's whole.
-func (f *conn) roomForHello() (giveBack func(), err error) {
-	head, err := f.in.Peek(recordHead)
+// reserveHello reserves memory for a hello that doesn't fit into the connection's buffer, or that comes in several records.
+func (c *conn) reserveHello() (release func(), err error) {
+	head, err := c.in.Peek(recordHead)
 	if err != nil {
-		return func() {}, nil // which readHello finds too
+		return func() {}, nil // readHello gets the same error
 	}
 	n := recordHead + int(binary.BigEndian.Uint16(head[3:]))
-	if n > f.in.Size() {
-		return f.s.budget.take(holdsHello)
+	if n > c.in.Size() {
+		return c.s.budget.reserve(helloCost)
 	}
-	record, err := f.in.Peek(n)
+	record, err := c.in.Peek(n)
 	if err == nil && n >= recordHead+messageHead && messageHead+int(binary.BigEndian.Uint32(record[recordHead:])&0xffffff) > n-recordHead {
-		return f.s.budget.take(holdsHello)
+		return c.s.budget.reserve(helloCost)
 	}
 	return func() {}, nil
 }
 
-// tlsTarget is what a hello asks for. A note: it can't be known.
-func (f *conn) tlsTarget(h *hello, names []string) (t netname.Target, note string) {
+// tlsTarget returns the target of a hello. A note says why there is none.
+func (c *conn) tlsTarget(h *hello, names []string) (t netname.Target, note string) {
 	if h.name == "" || h.ech {
-		t, ok := f.only("https", names)
+		t, ok := c.defaultTarget("https", names)
 		switch {
 		case !ok:
-			return t, fmt.Sprintf("the hello doesn't show a server name, and the address belongs to %d", len(names))
+			return t, fmt.Sprintf("the hello shows no server name, and the address has %d", len(names))
 		case h.ech && h.name != "" && h.name != t.Host:
 			return t, "the server name is encrypted"
 		}
 		return t, ""
 	}
-	t, err := parseTarget("https", f.hostPort(h.name), "/", false)
+	t, err := parseTarget("https", c.hostPort(h.name), "/", false)
 	switch {
 	case err != nil:
 		return t, err.Error()
-	case t.Host != "" && strings.ToLower(h.name) != t.Host: // it's passed on as it's written, and others may read it otherwise
-		return t, fmt.Sprintf("the server name isn't written as a name is: %s", t.Host)
+	case t.Host != "" && strings.ToLower(h.name) != t.Host: // it's forwarded as written, and the server may parse it differently
+		return t, fmt.Sprintf("the server name isn't in its normal form %s", t.Host)
 	}
 	return t, ""
 }
 
-// alert is the fatal alert access_denied, as a record (RFC 8446, 6.2).
-var alert = []byte{21, 3, 3, 0, 2, 2, 49}
+// accessDenied is the fatal alert access_denied, as a record (RFC 8446, 6.2).
+var accessDenied = []byte{21, 3, 3, 0, 2, 2, 49}
 
-func (f *conn) refuseTLS(r decision, target string) {
-	f.deny("tls", "", r, target)
-	_ = f.conn.SetWriteDeadline(time.Now().Add(closeTime))
-	_, _ = f.conn.Write(alert)
-	f.finish()
+func (c *conn) denyTLS(r decision, target string) {
+	c.deny("tls", "", r, target)
+	_ = c.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
+	_, _ = c.conn.Write(accessDenied)
+	c.finish()
 }

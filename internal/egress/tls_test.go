@@ -163,7 +163,7 @@ func TestBadHellos(t *testing.T) {
 		c := w.dial("203.0.113.1:443")
 		io.WriteString(c, text)
 		c.CloseWrite()
-		if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, alert) {
+		if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, accessDenied) {
 			t.Errorf("%s: %v %x", name, err, got)
 		}
 		w.mu.Lock()
@@ -297,7 +297,7 @@ func wantReset(t *testing.T, w *world) {
 // One connection too many is refused at once, until another one ends.
 func TestTooMany(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.s.conns, w.any = make(chan struct{}, 2), netip.MustParseAddrPort("203.0.113.1:80")
+	w.s.connSlots, w.any = make(chan struct{}, 2), netip.MustParseAddrPort("203.0.113.1:80")
 	w.zone.set("a.com", "203.0.113.1")
 	w.put("203.0.113.1:80", &cdn{})
 	w.start()
@@ -305,13 +305,13 @@ func TestTooMany(t *testing.T) {
 	get := "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"
 	first := w.dial("203.0.113.1:80")
 	w.dial("203.0.113.1:80")
-	for end := time.Now().Add(patience); len(w.s.conns) < 2 && time.Now().Before(end); {
+	for end := time.Now().Add(patience); len(w.s.connSlots) < 2 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	wantReset(t, w)
 	w.wantTold("limit tcp://203.0.113.1:80")
 	first.Close()
-	for end := time.Now().Add(patience); len(w.s.conns) == 2 && time.Now().Before(end); {
+	for end := time.Now().Add(patience); len(w.s.connSlots) == 2 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if statuses, _ := say(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{200}) {
@@ -373,7 +373,7 @@ func TestIntercept(t *testing.T) {
 	w.resolve("b.com", a4)
 	other := w.dial("203.0.113.1:8443") // of a name that is granted, not on this port
 	other.Write(helloBytes(t, "b.com", nil))
-	if b, err := io.ReadAll(other); err != nil || string(b) != string(alert) {
+	if b, err := io.ReadAll(other); err != nil || string(b) != string(accessDenied) {
 		t.Errorf("another port: %v %x", err, b)
 	}
 	w.wantTold("host_not_listed https://b.com:8443")
@@ -466,7 +466,7 @@ func TestInterceptVerifies(t *testing.T) {
 	}
 }
 
-// A client that doesn't believe the session's authority leaves nothing of its connection to others.
+// A client that doesn't trust the session's authority leaves nothing of its connection to others.
 func TestInterceptDistrusted(t *testing.T) {
 	w, _ := newIntercepted(t, &cdn{}, nil)
 	w.resolve("a.com", a4)
@@ -475,16 +475,16 @@ func TestInterceptDistrusted(t *testing.T) {
 			t.Fatal("nobody is believed, and it's answered")
 		}
 	}
-	for end := time.Now().Add(time.Minute); len(w.s.conns) > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); len(w.s.connSlots) > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond) // until egress is done with all of them
 	}
-	if !w.noted("must believe the session's authority: remote error: tls: bad certificate") {
+	if !w.noted("must trust the session's authority: remote error: tls: bad certificate") {
 		t.Error("it isn't told why")
 	}
 	w.wantTold(slices.Repeat([]string{"host_mismatch https://a.com:443"}, 16)...)
 	seen := map[*bufio.Reader]bool{}
 	for range 64 {
-		r := borrow(nil)
+		r := getReader(nil)
 		if seen[r] {
 			t.Fatal("two connections get one reader")
 		}
@@ -549,15 +549,15 @@ func TestBundle(t *testing.T) {
 	if bytes.Contains(b, []byte("PRIVATE")) {
 		t.Error("the bundle has a key")
 	}
-	for range 2 * maxLeaves {
-		if _, err := ca.leaf(rand.Text() + ".com"); err != nil {
+	for range 2 * maxCertificates {
+		if _, err := ca.certificate(rand.Text() + ".com"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(ca.leaves) > maxLeaves {
-		t.Errorf("%d certificates are kept", len(ca.leaves))
+	if len(ca.certificates) > maxCertificates {
+		t.Errorf("%d certificates are kept", len(ca.certificates))
 	}
-	leaf, err := ca.leaf("203.0.113.1")
+	leaf, err := ca.certificate("203.0.113.1")
 	must(t, err)
 	cert, _ := x509.ParseCertificate(leaf.Certificate[0])
 	pool := x509.NewCertPool()

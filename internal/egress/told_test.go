@@ -10,9 +10,9 @@ import (
 func TestToldBound(t *testing.T) {
 	w, _ := newWeb(t)
 	w.resolve("a.com", a4)
-	statuses, _ := say(t, w.dial("203.0.113.1:80"), "GET /admin/"+strings.Repeat("x", 10*maxTold)+" HTTP/1.1\r\nHost: a.com\r\n\r\n")
+	statuses, _ := say(t, w.dial("203.0.113.1:80"), "GET /admin/"+strings.Repeat("x", 10*maxText)+" HTTP/1.1\r\nHost: a.com\r\n\r\n")
 	w.mu.Lock()
-	if a := &w.denials[0].Answer; !slices.Equal(statuses, []int{403}) || len(a.Target)+len(a.Note)+len(a.Suggest) > 3*maxTold || !strings.HasPrefix(a.Target, "http://a.com:80/admin/xx") {
+	if a := &w.denials[0].Answer; !slices.Equal(statuses, []int{403}) || len(a.Target)+len(a.Note)+len(a.Suggest) > 3*maxText || !strings.HasPrefix(a.Target, "http://a.com:80/admin/xx") {
 		t.Errorf("%d, told %+v", statuses, a)
 	}
 	w.mu.Unlock()

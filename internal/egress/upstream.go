@@ -8,61 +8,59 @@ import (
 	"net/http"
 	"net/textproto"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// upstream is the connection to a server.
+// upstream is a connection to a server.
 type upstream struct {
 	conn net.Conn
-	in   *bufio.Reader // on it; nil while it's quiet
+	in   *bufio.Reader // on conn; nil while idle
 }
 
-// reader is what is read from the server.
+// reader returns the buffered reader of the connection.
 func (u *upstream) reader() *bufio.Reader {
 	if u.in == nil {
-		u.in = borrow(u.conn)
+		u.in = getReader(u.conn)
 	}
 	return u.in
 }
 
-// response reads the head of a response to a request with a method; the body stays where it is. However long a server waits, what it
-// has said of a head must be whole in a while, and room be found for a long one: it's read before anything is made of it.
-func (u *upstream) response(method string, patience time.Duration, room func() error) (*http.Response, error) {
+// response reads the head of a response and leaves the body unread. A server may wait for as long as it likes, but a head that has begun
+// must be complete within timeout, and reserve must allow a long one.
+func (u *upstream) response(method string, patience time.Duration, reserve func() error) (*http.Response, error) {
 	if _, err := u.reader().Peek(1); err != nil {
 		return nil, err
 	}
 	_ = u.conn.SetReadDeadline(time.Now().Add(patience))
-	raw, err := u.head(room)
+	raw, err := u.head(reserve)
 	_ = u.conn.SetReadDeadline(time.Time{})
 	if errors.Is(err, errTooLong) {
-		return nil, errReply(err.Error())
+		return nil, errResponse(err.Error())
 	}
 	if err != nil {
 		return nil, err
 	}
-	r := borrow(bytes.NewReader(raw))
-	defer giveBack(r)
+	r := getReader(bytes.NewReader(raw))
+	defer putReader(r)
 	resp, err := http.ReadResponse(r, &http.Request{Method: method})
 	if err != nil {
-		return nil, errReply(err.Error())
+		return nil, errResponse(err.Error())
 	}
 	if resp.Body != http.NoBody {
-		resp.Body = nil // it would be of the head alone
+		resp.Body = nil // it would read from the head alone
 	}
 	return resp, nil
 }
 
-// errReply is what is wrong with a server's answer, of which the client has got nothing yet.
-type errReply string
+// errResponse is an error in a server's response of which the client has received nothing.
+type errResponse string
 
-func (e errReply) Error() string {
-	return "the server's answer isn't one that can be passed on: " + string(e)
+func (e errResponse) Error() string {
+	return "the server's response can't be forwarded: " + string(e)
 }
 
 // head reads lines up to an empty one.
-func (u *upstream) head(room func() error) ([]byte, error) {
-	raw, err := readHead(u.in, room)
+func (u *upstream) head(reserve func() error) ([]byte, error) {
+	raw, err := readHead(u.in, reserve)
 	if err == nil && bytes.Count(raw, []byte("\n")) > maxFields+2 {
 		err = errTooLong
 	}
@@ -75,35 +73,29 @@ func (u *upstream) trailer() (http.Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := borrow(bytes.NewReader(raw))
-	defer giveBack(r)
+	r := getReader(bytes.NewReader(raw))
+	defer putReader(r)
 	h, err := textproto.NewReader(r).ReadMIMEHeader()
 	return http.Header(h), err
 }
 
-// heard says whether something was read already that nobody has taken.
-func (u *upstream) heard() bool { return u.in != nil && u.in.Buffered() > 0 }
+// hasBuffered reports whether unread bytes are in the buffer.
+func (u *upstream) hasBuffered() bool { return u.in != nil && u.in.Buffered() > 0 }
 
-// rest gives the reader back, with what it held.
-func (u *upstream) rest() []byte {
-	b := drained(u.in)
-	u.in = nil
-	return b
-}
-
-// drained gives a reader back, nil too, with a copy of what it held.
-func drained(r *bufio.Reader) []byte {
-	if r == nil {
+// drainReader releases a reader, if there is one, and returns the bytes in it.
+func drainReader(r **bufio.Reader) []byte {
+	if *r == nil {
 		return nil
 	}
-	held, _ := r.Peek(r.Buffered())
-	b := append([]byte(nil), held...)
-	giveBack(r)
+	buffered, _ := (*r).Peek((*r).Buffered())
+	b := bytes.Clone(buffered)
+	putReader(*r)
+	*r = nil
 	return b
 }
 
-// stale says whether a quiet connection has been closed by the other side, or speaks out of turn. That of TLS speaks now and then of itself.
-func (u *upstream) stale() (is bool) {
+// isStale reports whether the server has closed an idle connection or sent data unasked. TLS servers send data at any time.
+func (u *upstream) isStale() (is bool) {
 	t, ok := u.conn.(*net.TCPConn)
 	if !ok {
 		return false
@@ -113,14 +105,12 @@ func (u *upstream) stale() (is bool) {
 		return true
 	}
 	err = rc.Control(func(fd uintptr) {
-		var b [1]byte
-		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		is = !errors.Is(err, unix.EAGAIN)
+		is = readable(fd)
 	})
 	return is || err != nil
 }
 
 func (u *upstream) close() {
 	u.conn.Close()
-	u.rest()
+	drainReader(&u.in)
 }

@@ -67,7 +67,7 @@ func newWorldOf(t testing.TB, l policy.SourceLayer) *world {
 	}
 	c := compileLayer(t, l)
 	w := &world{t: t, routes: map[netip.AddrPort]string{}, going: map[netip.AddrPort]netip.AddrPort{}, permits: map[string]time.Time{}, zone: newZone(t)}
-	w.s = &Server{Policy: c, Upstream: []netip.AddrPort{w.zone.addr}, Kernel: w, Tell: w.tell, Own: func(netip.Addr) bool { return false }, dial: w.route, shared: &shared{}}
+	w.s = &Server{Policy: c, Upstream: []netip.AddrPort{w.zone.addr}, Kernel: w, Denied: w.tell, IsOwn: func(netip.Addr) bool { return false }, dial: w.route, shared: &shared{}}
 	return w
 }
 
@@ -186,7 +186,7 @@ func (w *world) dial(to string) *net.TCPConn {
 	must(w.t, err)
 	w.t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(patience))
-	w.going[unmapped(c.LocalAddr())] = netip.MustParseAddrPort(to)
+	w.going[addrPortOf(c.LocalAddr())] = netip.MustParseAddrPort(to)
 	return c.(*net.TCPConn)
 }
 
@@ -200,8 +200,8 @@ func (w *world) told() []string {
 		if d.Answer.Rule != nil {
 			s += " " + d.Answer.Rule.ID
 		}
-		if d.By != asker {
-			s += fmt.Sprintf(" of %+v", d.By)
+		if d.Process != asker {
+			s += fmt.Sprintf(" of %+v", d.Process)
 		}
 		l = append(l, s+" "+d.Answer.Target)
 	}

@@ -77,7 +77,7 @@ func (r *run) writeBundle(authority []byte) error {
 // endEgress ends egress.
 func (r *run) endEgress() {
 	if r.net != nil {
-		r.net.EndEgress()
+		r.net.StopEgress()
 	}
 }
 

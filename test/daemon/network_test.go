@@ -205,7 +205,7 @@ func TestNetwork(t *testing.T) {
 	w.expect(fetchAll, "^"+yes+unnamed+no+"$")
 	w.expect(serveAt+"5433", "^own\n$")
 	w.expect(serveAt+"5432", "Address already in use")
-	w.expect(curl+"-H 'Host: allowed.test' http://"+deniedIP+"/", "refused by toolguard")
+	w.expect(curl+"-H 'Host: allowed.test' http://"+deniedIP+"/", "denied by toolguard")
 	pid := egressOf(t, s.Process.Pid, 0)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	must(t, err)
@@ -348,7 +348,7 @@ func TestNetworkIntercepts(t *testing.T) {
 		t.Errorf("without toolguard: %v, %s", err, out)
 	}
 	i.leave()
-	const open, shut, refused = "hello GET .*/open/a by HTTP/2\n", "hello GET .*/shut by HTTP/2\n", `\{\n  "error": "refused by toolguard"(?s:.*?)\n\}\n`
+	const open, shut, refused = "hello GET .*/open/a by HTTP/2\n", "hello GET .*/shut by HTTP/2\n", `\{\n  "error": "denied by toolguard"(?s:.*?)\n\}\n`
 	w := i.worker(intercepting("/open"))
 	w.expect(both, "^"+open+refused+"$")
 	w.expect(`grep -c PRIVATE "$SSL_CERT_FILE"; grep -c BEGIN "$SSL_CERT_FILE"`, "^0\n2\n")

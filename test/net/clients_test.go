@@ -235,7 +235,7 @@ func TestGrantOfProxy(t *testing.T) {
 	get(p.confined, "^curl: .*\n")
 	e := p.denials()[0].Unmapped
 	must(t, errors.Join(p.grant(e.Suggest), os.Remove(p.events)))
-	get(p.confined, api+".*refused by toolguard")
+	get(p.confined, api+".*denied by toolguard")
 	if strings.Contains(fmt.Sprint(e), "secret") || e.Extra["advice"] == "" || !has(p.denials(), "connect http://other.test:80/ host_not_listed") {
 		t.Errorf("%+v, %v", e, p.denials())
 	}

@@ -141,7 +141,7 @@ func TestEgressDies(t *testing.T) {
 	until(t, "it's reported", func() bool { // on a slow machine it may have lived for too long before to have died in a row
 		r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
 		b, _ := os.ReadFile(stderr)
-		if strings.Contains(string(b), "egress has died 5 times in a row (it ended): what depends on names may be refused, or wait") {
+		if strings.Contains(string(b), "egress has died 5 times in a row (it ended): connections by name may fail or wait") {
 			return true
 		}
 		kill()
@@ -166,8 +166,8 @@ func TestEgressHangs(t *testing.T) {
 	r.expect("curl -sS -m 1 http://"+deniedIP+"/; curl -sS -m 1 http://"+allowedIP+"/", `^curl: \(28\).*\ncurl: \(28\).*\nexit 28\n$`)
 	r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
 	r.expect(fetch, "^hello")
-	r.expect("curl -sS http://"+deniedIP+"/", "refused by toolguard")
-	if b, err := os.ReadFile(r.events); err != nil || !strings.Contains(string(b), "egress died (it had been silent for 30s) and is started again") {
+	r.expect("curl -sS http://"+deniedIP+"/", "denied by toolguard")
+	if b, err := os.ReadFile(r.events); err != nil || !strings.Contains(string(b), "egress died (it sent nothing for 30s) and is restarted") {
 		t.Errorf("%v: it isn't reported: %s", err, b)
 	}
 }
@@ -236,12 +236,12 @@ func TestNoToolguardd(t *testing.T) {
 			t.Errorf("it exits with %d and says %s", cmd.ProcessState.ExitCode(), out)
 		}
 	}
-	refuses("isn't beside toolguard")
+	refuses("isn't in toolguard's folder")
 	beside := filepath.Join(filepath.Dir(alone), "toolguardd")
 	must(t, os.WriteFile(beside, []byte("\x7fELF"), 0o755))
 	refuses("start egress: exec format error")
 	must(t, os.Chmod(beside, 0o777))
-	refuses("nobody else can write")
+	refuses("no other user may be able to write it")
 }
 
 // A toolguard that is killed takes egress with it; the session's remaining processes stay confined by the kernel, and can't reach a process that binds

@@ -13,13 +13,13 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// hostsFile is the administrator's word on names. It's read by the process that starts egress, never by the session.
+// hostsFile is the machine's hosts file. The process that starts egress reads it, never the session.
 const hostsFile = "/etc/hosts"
 
-// maxHosts bounds the addresses of names that a policy has rules for.
+// maxHosts limits the addresses of names that a policy has rules for.
 const maxHosts = 1024
 
-// hostsFor are the addresses that a hosts(5) file gives to the names that a policy has rules for. With an error it's what could be read.
+// hostsFor returns the addresses in a hosts(5) file of the names that a policy has rules for. With an error it returns what it could read.
 func hostsFor(file string, c *policy.Compiled) (hosts map[string][]netip.Addr, err error) {
 	f, err := os.Open(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -38,7 +38,7 @@ func hostsFor(file string, c *policy.Compiled) (hosts map[string][]netip.Addr, e
 				continue
 			}
 			if n++; n > maxHosts {
-				return hosts, fmt.Errorf("%s has more than %d addresses of names that the policy grants; the names after those are looked up by DNS", file, maxHosts)
+				return hosts, fmt.Errorf("%s has more than %d addresses of names that the policy grants; later names are looked up by DNS", file, maxHosts)
 			}
 			hosts[name] = append(hosts[name], addr)
 		}
@@ -46,7 +46,7 @@ func hostsFor(file string, c *policy.Compiled) (hosts map[string][]netip.Addr, e
 	return hosts, lines.Err()
 }
 
-// hostsLine is a line's address and names. An address that is nobody's in particular (0.0.0.0, by which many block a name) gives none.
+// hostsLine returns the address and names of a line. An unspecified or multicast address has no names; many files block a name by 0.0.0.0.
 func hostsLine(line string) (addr netip.Addr, names []string) {
 	line, _, _ = strings.Cut(line, "#")
 	fields := strings.Fields(line)
@@ -68,11 +68,11 @@ func hostsLine(line string) (addr netip.Addr, names []string) {
 	return addr, names
 }
 
-// readHosts has the instructions say what the machine's hosts file says now. It's called with the lock held.
+// readHosts updates the hosts in the instructions. The caller has locked mu.
 func (p *Supervisor) readHosts() {
 	hosts, err := hostsFor(hostsFile, p.instructions.Policy)
 	if err != nil {
-		p.reports.Lost(0, fmt.Sprintf("not all names of %s count: %v", hostsFile, err))
+		p.reports.Lost(0, fmt.Sprintf("not all names of %s are used: %v", hostsFile, err))
 	}
 	p.instructions.Hosts = hosts
 }

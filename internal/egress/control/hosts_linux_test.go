@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Of a hosts file the names count that the policy grants something, with the addresses that are somebody's.
+// A hosts file contributes the names that the policy grants, with their unicast addresses.
 func TestHostsFor(t *testing.T) {
 	var rules []policy.NetRule
 	for _, host := range []string{"intra.test", "*.corp.test", "localhost", "free.test"} {

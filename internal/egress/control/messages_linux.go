@@ -12,104 +12,104 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// hear takes in what egress says, until it says no more. What that is isn't believed more than what a session says, but for the
-// first word of the first one: the authority that is in there is the session's to its end. One that is silent for long is ended.
-func (p *Supervisor) hear(socket *os.File) error {
-	silent := time.AfterFunc(message.Silence, p.kill)
-	defer silent.Stop()
+// readMessages reads messages until egress ends. They aren't trusted, except the authority in the first message of the first process, which
+// is the session's to its end. Egress is killed after HeartbeatTimeout without a message.
+func (p *Supervisor) readMessages(socket *os.File) error {
+	watchdog := time.AfterFunc(message.HeartbeatTimeout, p.kill)
+	defer watchdog.Stop()
 	lines := bufio.NewScanner(socket)
-	lines.Buffer(nil, maxWord)
+	lines.Buffer(nil, maxMessage)
 	for lines.Scan() {
-		silent.Reset(message.Silence)
-		var w message.Message
-		if err := json.Unmarshal(lines.Bytes(), &w); err != nil {
-			return fmt.Errorf("it says something else than it should: %w", err)
+		watchdog.Reset(message.HeartbeatTimeout)
+		var m message.Message
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			return fmt.Errorf("it sent an invalid message: %w", err)
 		}
-		p.heard(&w)
-		if w.Failed != "" {
-			return errors.New(w.Failed)
+		p.handleMessage(&m)
+		if m.Error != "" {
+			return errors.New(m.Error)
 		}
-		if w.Lost > 0 {
-			p.reports.Lost(w.Lost, "more were denied at a time than are reported")
+		if m.Lost > 0 {
+			p.reports.Lost(m.Lost, "more were denied at a time than are reported")
 		}
-		if w.Denial != nil {
-			p.reports.Denied(w.Denial)
+		if m.Denial != nil {
+			p.reports.Denied(m.Denial)
 		}
 	}
 	switch err := lines.Err(); {
 	case err != nil:
 		return err
-	case !silent.Stop():
-		return errSilent
+	case !watchdog.Stop():
+		return errHung
 	}
 	return errEnded
 }
 
-// heard takes in by which policy it decides, and whether it's ready.
-func (p *Supervisor) heard(w *message.Message) {
+// handleMessage notes the generation of the policy in force, and that egress is ready.
+func (p *Supervisor) handleMessage(m *message.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.Decides != 0 {
-		p.decides = w.Decides
-		close(p.heeds)
-		p.heeds = make(chan struct{})
+	if m.Generation != 0 {
+		p.generation = m.Generation
+		close(p.generationChanged)
+		p.generationChanged = make(chan struct{})
 	}
-	if !w.Ready || p.begins {
+	if !m.Ready || p.wasReady {
 		return
 	}
-	p.begins = true
+	p.wasReady = true
 	if p.instructions.Authority == nil {
-		p.instructions.Authority = w.Authority
+		p.instructions.Authority = m.Authority
 	}
-	p.say(Started{Bundle: w.Bundle, Authority: p.instructions.Authority})
+	p.reportStart(Started{Bundle: m.Bundle, Authority: p.instructions.Authority})
 }
 
-// instructed is for a process that has its instructions, by the policy of a generation.
-func (p *Supervisor) instructed(socket *os.File, generation uint32) {
+// finishStart makes a process that has its instructions available for policies. If the policy has changed since, it gets the new one.
+func (p *Supervisor) finishStart(socket *os.File, generation uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.listens = socket
+	p.instructedSocket = socket
 	if p.instructions.Generation != generation {
-		p.instruct()
+		p.sendPolicy()
 	}
 }
 
-// instruct sends the process another policy. It's called with the lock held.
-func (p *Supervisor) instruct() {
-	if socket := p.listens; socket != nil {
+// sendPolicy sends the policy to the process. The caller has locked mu.
+func (p *Supervisor) sendPolicy() {
+	if socket := p.instructedSocket; socket != nil {
 		p.readHosts()
 		o := message.Instructions{Format: message.Format, Generation: p.instructions.Generation, Policy: p.instructions.Policy, Hosts: p.instructions.Hosts}
-		go func() { _ = json.NewEncoder(socket).Encode(&o) }() // it may read slowly, or not at all; then it's ended
+		go func() { _ = json.NewEncoder(socket).Encode(&o) }() // a process that doesn't read is killed by Reload
 	}
 }
 
-// Reload has it decide by another policy. One that doesn't, in time, is ended; whatever is started then does. Where that doesn't
-// either, in time, it's ended as well, and nobody waits for the next one, which decides by the former policy.
+// Reload puts another policy into force. An egress that doesn't confirm it in time is killed, and the next one starts with it. If that one
+// doesn't confirm it either, it's killed too, and the next one starts with the former policy.
 func (p *Supervisor) Reload(generation uint32, c *policy.Compiled) error {
 	p.mu.Lock()
 	former, by := p.instructions.Generation, p.instructions.Policy
 	p.instructions.Generation, p.instructions.Policy = generation, c
-	p.instruct()
+	p.sendPolicy()
 	p.mu.Unlock()
-	if p.decidesBy(generation, heedTime) {
+	if p.waitGeneration(generation, reloadTimeout) {
 		return nil
 	}
 	p.kill()
-	if p.decidesBy(generation, readyTime) {
+	if p.waitGeneration(generation, startTimeout) {
 		return nil
 	}
 	p.mu.Lock()
 	p.instructions.Generation, p.instructions.Policy = former, by
 	p.mu.Unlock()
 	p.kill()
-	return errors.New("egress takes no other policy")
+	return errors.New("egress doesn't accept the new policy")
 }
 
-// decidesBy waits until it does.
-func (p *Supervisor) decidesBy(generation uint32, most time.Duration) bool {
-	for late := time.After(most); ; {
+// waitGeneration waits until egress decides by the policy of a generation.
+func (p *Supervisor) waitGeneration(generation uint32, timeout time.Duration) bool {
+	for late := time.After(timeout); ; {
 		p.mu.Lock()
-		decides, heeds := p.decides, p.heeds
+		decides, heeds := p.generation, p.generationChanged
 		p.mu.Unlock()
 		if decides == generation {
 			return true

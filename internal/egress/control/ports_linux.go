@@ -12,8 +12,8 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 )
 
-// OpenPorts opens egress's ports on loopback. They stay open here, so that connections wait for it, should it be started again. Without
-// IPv6 there's none for that, and the kernel refuses what would go there.
+// OpenPorts opens the ports of egress on loopback. They stay open, so that connections wait for a restarted egress. Without IPv6 there are
+// no IPv6 ports, and the BPF programs deny IPv6 connections that they would redirect.
 func OpenPorts(o *message.Instructions) (ports cgroupsock.Egress, err error) {
 	four, six := &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}, &unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}
 	for _, s := range []struct {
@@ -72,10 +72,10 @@ func closePorts(o *message.Instructions) {
 	o.TCP, o.UDP = nil, nil
 }
 
-// EnterNetwork puts this thread into a network namespace.
-func EnterNetwork(place *os.File) error {
-	if place == nil {
+// EnterNamespace moves this thread into a network namespace; nil: it stays.
+func EnterNamespace(namespace *os.File) error {
+	if namespace == nil {
 		return nil
 	}
-	return os.NewSyscallError("setns", unix.Setns(int(place.Fd()), unix.CLONE_NEWNET))
+	return os.NewSyscallError("setns", unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET))
 }

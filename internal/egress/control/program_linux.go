@@ -12,11 +12,11 @@ import (
 // toolguardd is the program that egress is part of.
 const toolguardd = "toolguardd"
 
-// toolguarddFolders are where it's looked for when it isn't beside toolguard.
+// toolguarddFolders are searched after toolguard's own folder.
 var toolguarddFolders = []string{"/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
 
-// OpenProgram opens the program that egress is part of, to be executed and nothing else. As root it runs with what root may, so it must be
-// as trustworthy as toolguard itself. What was looked at is what is executed, whatever is put in its place meanwhile.
+// OpenProgram opens the program of egress for execution. It may run as root, so it must be as trustworthy as toolguard itself. The checked
+// file is the one that is executed, even if its path is replaced meanwhile.
 func OpenProgram() (int, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -29,7 +29,7 @@ func OpenProgram() (int, error) {
 	return openProgram(append([]string{filepath.Dir(self)}, toolguarddFolders...), own.Uid)
 }
 
-// openProgram opens the first that is there, which must be root's or the owner's, and nobody else's to write.
+// openProgram opens the first existing file. It must be a file of root or of the owner that no other user can write.
 func openProgram(folders []string, owner uint32) (int, error) {
 	for _, dir := range folders {
 		file := filepath.Join(dir, toolguardd)
@@ -49,7 +49,7 @@ func openProgram(folders []string, owner uint32) (int, error) {
 		if err != nil {
 			return -1, &os.PathError{Op: "stat", Path: file, Err: err}
 		}
-		return -1, fmt.Errorf("%s must be a file of root's, or of toolguard's owner, that nobody else can write", file)
+		return -1, fmt.Errorf("%s must belong to root or to toolguard's owner, and no other user may be able to write it", file)
 	}
-	return -1, fmt.Errorf("%s, which decides about names, isn't beside toolguard (%s): install it there", toolguardd, folders[0])
+	return -1, fmt.Errorf("%s, which decides about names, isn't in toolguard's folder (%s): install it there", toolguardd, folders[0])
 }

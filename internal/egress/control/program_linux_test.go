@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// The program that egress is part of is executed as root: it's nobody's but root's or toolguard's owner's.
+// The program of egress may run as root, so it must belong to root or to toolguard's owner.
 func TestEgressProgram(t *testing.T) {
 	owner := uint32(os.Getuid())
 	for _, x := range []struct {
@@ -21,16 +21,16 @@ func TestEgressProgram(t *testing.T) {
 		owner uint32
 		want  string // of the error; "": there's none
 	}{
-		{"nothing", func(string) error { return nil }, owner, "isn't beside toolguard"},
+		{"nothing", func(string) error { return nil }, owner, "isn't in toolguard's folder"},
 		{"a program", func(f string) error { return os.WriteFile(f, nil, 0o755) }, owner, ""},
 		{"a link to one", func(f string) error {
 			return errors.Join(os.WriteFile(f+".1", nil, 0o755), os.Symlink(f+".1", f))
 		}, owner, ""},
-		{"its group may write it", func(f string) error { return errors.Join(os.WriteFile(f, nil, 0o755), os.Chmod(f, 0o775)) }, owner, "nobody else can write"},
-		{"all may write it", func(f string) error { return errors.Join(os.WriteFile(f, nil, 0o755), os.Chmod(f, 0o757)) }, owner, "nobody else can write"},
-		{"a folder", func(f string) error { return os.Mkdir(f, 0o755) }, owner, "nobody else can write"},
-		{"a fifo", func(f string) error { return unix.Mkfifo(f, 0o755) }, owner, "nobody else can write"},
-		{"a stranger's", func(f string) error { return errors.Join(os.WriteFile(f, nil, 0o755), chownIfRoot(f)) }, owner + 1, "nobody else can write"},
+		{"writable by the group", func(f string) error { return errors.Join(os.WriteFile(f, nil, 0o755), os.Chmod(f, 0o775)) }, owner, "no other user may be able to write it"},
+		{"writable by all", func(f string) error { return errors.Join(os.WriteFile(f, nil, 0o755), os.Chmod(f, 0o757)) }, owner, "no other user may be able to write it"},
+		{"a folder", func(f string) error { return os.Mkdir(f, 0o755) }, owner, "no other user may be able to write it"},
+		{"a fifo", func(f string) error { return unix.Mkfifo(f, 0o755) }, owner, "no other user may be able to write it"},
+		{"another user's", func(f string) error { return errors.Join(os.WriteFile(f, nil, 0o755), chownIfRoot(f)) }, owner + 1, "no other user may be able to write it"},
 	} {
 		dir := t.TempDir()
 		childtest.Must(t, x.make(filepath.Join(dir, "toolguardd")))

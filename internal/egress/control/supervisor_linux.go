@@ -18,95 +18,94 @@ import (
 )
 
 const (
-	maxWord     = 1 << 20                // bytes
-	backlog     = 4096                   // connections that wait for egress
-	readyTime   = 30 * time.Second       // for egress to begin, on a machine that is busy
-	heedTime    = 5 * time.Second        // to decide by another policy
-	endTime     = 2 * time.Second        // and to end
-	steady      = 10 * time.Second       // it has lived so long: it isn't dying in a row
-	maxDeaths   = 5                      // in a row, which is reported
-	pause       = 100 * time.Millisecond // before it's started again, as often as it has died in a row
-	maxPauses   = 10
-	nameServers = 3 // MAXNS of resolv.conf(5)
+	maxMessage    = 1 << 20                // bytes
+	backlog       = 4096                   // waiting connections
+	startTimeout  = 30 * time.Second       // for egress to start on a busy machine
+	reloadTimeout = 5 * time.Second        // for egress to confirm a policy
+	stopTimeout   = 2 * time.Second        // for egress to end
+	stableAfter   = 10 * time.Second       // a process that has run this long ends a series of crashes
+	maxCrashes    = 5                      // in a row, then it's reported
+	restartPause  = 100 * time.Millisecond // before a restart, times the number of crashes in a row
+	maxPauses     = 10
+	nameServers   = 3 // MAXNS of resolv.conf(5)
 )
 
-// Reports are what becomes of what egress reports, and of what happens to it.
+// Reports are the callbacks of a Supervisor.
 type Reports struct {
 	Denied func(*message.Denial)
-	Lost   func(n uint64, why string) // so many denials haven't been reported; 0: it isn't known how many
+	Lost   func(n uint64, why string) // n denials are unreported; 0: an unknown number
 	Warn   func(format string, args ...any)
 }
 
-// Supervisor is egress in a process of its own, since it reads what hostile programs and servers say: it has no privileges and
-// no files. Should it die, the programs in the kernel let nothing by that would have come to it, and it's started again.
+// Supervisor runs egress in a process of its own. See the package comment.
 type Supervisor struct {
-	program int      // its descriptor
-	place   *os.File // the network namespace that it's in; nil: this process's
-	reports Reports
-	begun   chan Started
-	begins  bool          // one was ready
-	over    chan struct{} // closed when there won't be another one
+	program   int      // the descriptor of egress's program
+	namespace *os.File // the network namespace of egress; nil: this process's
+	reports   Reports
+	started   chan Started
+	wasReady  bool          // a process has been ready
+	done      chan struct{} // closed after the last process
 
-	mu           sync.Mutex
-	instructions message.Instructions
-	decides      uint32        // the generation of the policy by which it decides
-	heeds        chan struct{} // closed when that changes
-	pidfd        int           // -1: there's none
-	socket       *os.File      // to it
-	listens      *os.File      // the same, when it has its instructions
-	ending       bool
+	mu                sync.Mutex
+	instructions      message.Instructions
+	generation        uint32        // of the policy that egress has confirmed
+	generationChanged chan struct{} // closed when generation changes
+	pidfd             int           // of egress; -1: none runs
+	socket            *os.File      // to egress
+	instructedSocket  *os.File      // socket, after the instructions are sent
+	ending            bool
 }
 
-// Started is what came of the first start.
+// Started is the result of the first start.
 type Started struct {
-	Bundle    []byte // the certificate of the session's authority, where it has made one
+	Bundle    []byte // the certificate of the session's authority, if there is one
 	Authority []byte // with its key
 	Err       error
 }
 
-// Start begins to start egress, from the program that is open. Ready says what came of it.
-func Start(program int, place *os.File, o message.Instructions, r Reports) *Supervisor {
+// Start starts egress from an open program. Ready returns the result.
+func Start(program int, namespace *os.File, o message.Instructions, r Reports) *Supervisor {
 	p := &Supervisor{
-		program: program, place: place, instructions: o, reports: r, begun: make(chan Started, 1), over: make(chan struct{}),
-		heeds: make(chan struct{}), pidfd: -1,
+		program: program, namespace: namespace, instructions: o, reports: r, started: make(chan Started, 1), done: make(chan struct{}),
+		generationChanged: make(chan struct{}), pidfd: -1,
 	}
-	forkexec.OnThread(p.supervise) // one of its own, with which the kernel kills it
+	forkexec.OnThread(p.supervise) // the kernel kills egress with this thread
 	return p
 }
 
-// Ready waits for what comes of the first start.
+// Ready waits for the first start and returns its result.
 func (p *Supervisor) Ready() Started {
 	select {
-	case b := <-p.begun:
+	case b := <-p.started:
 		return b
-	case <-time.After(readyTime):
-		return Started{Err: errors.New("it doesn't say that it's ready")}
+	case <-time.After(startTimeout):
+		return Started{Err: errors.New("egress isn't ready in time")}
 	}
 }
 
-// supervise starts egress until it is to end.
+// supervise starts egress again and again until End.
 func (p *Supervisor) supervise() {
-	defer close(p.over)
+	defer close(p.done)
 	defer closePorts(&p.instructions)
-	if err := EnterNetwork(p.place); err != nil {
-		p.say(Started{Err: err})
+	if err := EnterNamespace(p.namespace); err != nil {
+		p.reportStart(Started{Err: err})
 		return
 	}
-	for deaths := 1; ; deaths++ {
-		began := time.Now()
-		err := p.live()
-		p.say(Started{Err: err}) // if it has never been ready
+	for crashes := 1; ; crashes++ {
+		started := time.Now()
+		err := p.runOnce()
+		p.reportStart(Started{Err: err}) // ignored if egress was ready
 		if p.isEnding() {
 			return
 		}
-		if time.Since(began) > steady {
-			deaths = 1
+		if time.Since(started) > stableAfter {
+			crashes = 1
 		}
-		p.reports.Lost(0, fmt.Sprintf("egress died (%v) and is started again", err))
-		if deaths == maxDeaths {
-			p.reports.Warn("egress has died %d times in a row (%v): what depends on names may be refused, or wait", deaths, err)
+		p.reports.Lost(0, fmt.Sprintf("egress died (%v) and is restarted", err))
+		if crashes == maxCrashes {
+			p.reports.Warn("egress has died %d times in a row (%v): connections by name may fail or wait", crashes, err)
 		}
-		time.Sleep(time.Duration(min(deaths-1, maxPauses)) * pause)
+		time.Sleep(time.Duration(min(crashes-1, maxPauses)) * restartPause)
 	}
 }
 
@@ -116,33 +115,33 @@ func (p *Supervisor) isEnding() bool {
 	return p.ending
 }
 
-// say says what came of the first start.
-func (p *Supervisor) say(b Started) {
+// reportStart passes on the result of the first start.
+func (p *Supervisor) reportStart(b Started) {
 	select {
-	case p.begun <- b:
+	case p.started <- b:
 	default:
 	}
 }
 
-// live starts egress once and hears it until it has ended.
-func (p *Supervisor) live() error {
+// runOnce starts egress and reads its messages until it has ended.
+func (p *Supervisor) runOnce() error {
 	socket, o, err := p.spawn()
 	if err != nil || socket == nil {
 		return err
 	}
 	err = json.NewEncoder(socket).Encode(&o)
 	if err == nil {
-		p.instructed(socket, o.Generation)
-		err = p.hear(socket)
+		p.finishStart(socket, o.Generation)
+		err = p.readMessages(socket)
 	}
 	p.reap()
-	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) { // before it had read all
+	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) { // before it had read its instructions
 		return errEnded
 	}
 	return err
 }
 
-// reap ends the process if it still runs, and waits for it, unless that was done where the command is waited for.
+// reap kills the process if it runs, and waits for it. The session's wait for any child may have reaped it before.
 func (p *Supervisor) reap() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,15 +150,15 @@ func (p *Supervisor) reap() {
 	for unix.Waitid(unix.P_PIDFD, p.pidfd, nil, unix.WEXITED, nil) == unix.EINTR {
 	}
 	_ = unix.Close(p.pidfd)
-	p.pidfd, p.socket, p.listens, p.decides = -1, nil, nil, 0
+	p.pidfd, p.socket, p.instructedSocket, p.generation = -1, nil, nil, 0
 }
 
 var (
-	errEnded  = errors.New("it ended")
-	errSilent = fmt.Errorf("it had been silent for %s", message.Silence)
+	errEnded = errors.New("it ended")
+	errHung  = fmt.Errorf("it sent nothing for %s", message.HeartbeatTimeout)
 )
 
-// spawn starts the process, which then gets its instructions; without an error and a socket it's too late for that.
+// spawn starts the process. It returns no error and no socket after End.
 func (p *Supervisor) spawn() (*os.File, message.Instructions, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,14 +189,14 @@ func (p *Supervisor) spawn() (*os.File, message.Instructions, error) {
 	return socket, p.instructions, nil
 }
 
-// authorityEnv is what of an environment says by which authorities servers are verified: the user who starts the session decides that.
+// authorityEnv returns the variables that name the certificate authorities for servers: the user who starts the session chooses them.
 func authorityEnv(env []string) []string {
 	return slices.DeleteFunc(env, func(kv string) bool {
 		return !strings.HasPrefix(kv, "SSL_CERT_FILE=") && !strings.HasPrefix(kv, "SSL_CERT_DIR=")
 	})
 }
 
-// kill ends the process that runs.
+// kill kills the process, if one runs.
 func (p *Supervisor) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,7 +205,7 @@ func (p *Supervisor) kill() {
 	}
 }
 
-// End ends egress, when it has reported everything.
+// End ends egress after it has reported everything.
 func (p *Supervisor) End() {
 	p.mu.Lock()
 	p.ending = true
@@ -215,10 +214,10 @@ func (p *Supervisor) End() {
 	}
 	p.mu.Unlock()
 	select {
-	case <-p.over:
+	case <-p.done:
 		return
-	case <-time.After(endTime):
+	case <-time.After(stopTimeout):
 	}
 	p.kill()
-	<-p.over
+	<-p.done
 }

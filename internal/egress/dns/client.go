@@ -15,38 +15,38 @@ import (
 )
 
 const (
-	askTime  = 2 * time.Second // for one name server to answer
-	askTurns = 2
-	maxChain = 12 // names that lead from one to the next
+	queryTimeout = 2 * time.Second // per name server
+	attempts     = 2
+	maxChain     = 12 // aliases in a row
 )
 
-// MaxAddrs is how many addresses of a name count.
+// MaxAddrs limits the addresses of a name.
 const MaxAddrs = 32
 
-// Found is what upstream says of a name.
+// Found is the result of a lookup.
 type Found struct {
 	Code  dnsmessage.RCode
 	Addrs []netip.Addr
 	TTL   time.Duration
-	Chain []string // the names that the question's one leads to, in lower case
+	Chain []string // the aliases from the query's name on, in lower case
 }
 
 var (
-	errWrong     = errors.New("the answer is to another question")
-	errCapitals  = errors.New("the answer doesn't keep the capitals of the question")
-	errTruncated = errors.New("the answer doesn't fit")
-	errNoServer  = errors.New("no name server is known")
+	errMismatch  = errors.New("the answer is to another query")
+	errCase      = errors.New("the answer doesn't repeat the case of the query's name")
+	errTruncated = errors.New("the answer is truncated")
+	errNoServer  = errors.New("there is no name server to ask")
 )
 
-// ErrCode is that of a server that answers with another code than that the name exists, or doesn't.
-var ErrCode = errors.New("the name server says")
+// ErrCode is the error for a response code other than success and NXDOMAIN.
+var ErrCode = errors.New("the name server answers")
 
-// Lookup asks name servers in turn.
+// Lookup queries name servers in order.
 func Lookup(ctx context.Context, servers []netip.AddrPort, name string, typ dnsmessage.Type) (f Found, err error) {
 	err = errNoServer
-	for range askTurns {
+	for range attempts {
 		for _, server := range servers {
-			if f, err = ask(ctx, server, name, typ); err == nil || ctx.Err() != nil {
+			if f, err = query(ctx, server, name, typ); err == nil || ctx.Err() != nil {
 				return f, err
 			}
 		}
@@ -54,24 +54,24 @@ func Lookup(ctx context.Context, servers []netip.AddrPort, name string, typ dnsm
 	return f, fmt.Errorf("look %s up: %w", name, err)
 }
 
-// ask asks one server: by UDP, and by TCP when the answer is too long or the server doesn't keep our capitals.
-func ask(ctx context.Context, server netip.AddrPort, name string, typ dnsmessage.Type) (Found, error) {
+// query queries one server: by UDP, and by TCP if the answer is truncated or doesn't repeat the case of the name.
+func query(ctx context.Context, server netip.AddrPort, name string, typ dnsmessage.Type) (Found, error) {
 	q, msg, err := newQuery(name, typ)
 	if err != nil {
 		return Found{}, err
 	}
 	f, err := exchange(ctx, "udp", server, &q, msg)
-	if errors.Is(err, errTruncated) || errors.Is(err, errCapitals) {
+	if errors.Is(err, errTruncated) || errors.Is(err, errCase) {
 		f, err = exchange(ctx, "tcp", server, &q, msg)
 	}
 	return f, err
 }
 
-// newQuery is a query with a random number, and with random capitals, that whoever doesn't see it can't answer.
+// newQuery returns a query with a random ID and random case, which only those who see it can answer.
 func newQuery(name string, typ dnsmessage.Type) (Query, []byte, error) {
 	var random [2 + 256/8]byte
 	_, _ = rand.Read(random[:]) // never fails
-	n, err := dnsmessage.NewName(capitals(name, random[2:]) + ".")
+	n, err := dnsmessage.NewName(randomCase(name, random[2:]) + ".")
 	if err != nil {
 		return Query{}, nil, err
 	}
@@ -87,8 +87,8 @@ func newQuery(name string, typ dnsmessage.Type) (Query, []byte, error) {
 	return q, msg, err
 }
 
-// capitals writes the letters whose bit is set as capitals (draft-vixie-dnsext-dns0x20).
-func capitals(name string, bits []byte) string {
+// randomCase changes the letters whose bit is set to capitals (draft-vixie-dnsext-dns0x20).
+func randomCase(name string, bits []byte) string {
 	b := []byte(name)
 	for i, c := range b {
 		if 'a' <= c && c <= 'z' && bits[i/8]>>(i%8)&1 == 1 {
@@ -98,9 +98,9 @@ func capitals(name string, bits []byte) string {
 	return string(b)
 }
 
-// exchange sends a query from a fresh socket, whose port the kernel chooses at random.
+// exchange sends a query from a new socket, whose port the kernel chooses at random.
 func exchange(ctx context.Context, network string, server netip.AddrPort, q *Query, msg []byte) (Found, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	c, err := (&net.Dialer{}).DialContext(ctx, network, server.String())
 	if err != nil {
@@ -127,7 +127,7 @@ func exchange(ctx context.Context, network string, server netip.AddrPort, q *Que
 	return receive(c, q)
 }
 
-// receive waits for the answer and passes over what is forged or late.
+// receive waits for the answer and ignores forged and late ones.
 func receive(c net.Conn, q *Query) (Found, error) {
 	buf := make([]byte, 4096)
 	for {
@@ -136,28 +136,28 @@ func receive(c net.Conn, q *Query) (Found, error) {
 			return Found{}, err
 		}
 		f, err := parseAnswer(buf[:n], q, false)
-		if !errors.Is(err, errWrong) {
+		if !errors.Is(err, errMismatch) {
 			return f, err
 		}
 	}
 }
 
-// parseAnswer reads an answer to q. By TCP nobody else can have sent it, so that there the capitals mean nothing.
+// parseAnswer reads an answer to q. It ignores the case of the name by TCP, where only the server can answer.
 func parseAnswer(msg []byte, q *Query, tcp bool) (f Found, err error) {
 	var p dnsmessage.Parser
 	h, err := p.Start(msg)
 	if err != nil || !h.Response || h.ID != q.id {
-		return f, errWrong
+		return f, errMismatch
 	}
 	got, err := p.Question()
 	if err != nil || got.Type != q.Type || got.Class != q.Class || !strings.EqualFold(got.Name.String(), q.Name.String()) {
-		return f, errWrong
+		return f, errMismatch
 	}
 	if _, err := p.Question(); !errors.Is(err, dnsmessage.ErrSectionDone) {
-		return f, errWrong
+		return f, errMismatch
 	}
 	if !tcp && got.Name != q.Name {
-		return f, errCapitals // forged, perhaps; by TCP the true one comes
+		return f, errCase // maybe forged; the query is repeated by TCP
 	}
 	if h.Truncated {
 		return f, errTruncated
@@ -168,16 +168,16 @@ func parseAnswer(msg []byte, q *Query, tcp bool) (f Found, err error) {
 	return f, f.follow(&p, q)
 }
 
-// follow reads the records and goes from the name that was asked for along the aliases to the addresses. Other records don't count.
+// follow follows the aliases from the query's name to its addresses. Other records are ignored.
 func (f *Found) follow(p *dnsmessage.Parser, q *Query) error {
-	r := records{alias: map[string]string{}, addrs: map[string][]netip.Addr{}, ttl: 1<<32 - 1}
+	r := records{aliases: map[string]string{}, addrs: map[string][]netip.Addr{}, ttl: 1<<32 - 1}
 	if err := r.read(p, q.Type); err != nil {
 		return err
 	}
 	at := Lower(q.Name)
-	for next, ok := r.alias[at]; ok; next, ok = r.alias[at] {
+	for next, ok := r.aliases[at]; ok; next, ok = r.aliases[at] {
 		if len(f.Chain) == maxChain {
-			return errors.New("the aliases lead too far")
+			return errors.New("too many aliases in a row")
 		}
 		f.Chain, at = append(f.Chain, next), next
 	}
@@ -185,11 +185,11 @@ func (f *Found) follow(p *dnsmessage.Parser, q *Query) error {
 	return nil
 }
 
-// records are the answer section, by lower-case owner.
+// records are the records of the answer section, by owner in lower case.
 type records struct {
-	alias map[string]string
-	addrs map[string][]netip.Addr
-	ttl   uint32 // the shortest
+	aliases map[string]string
+	addrs   map[string][]netip.Addr
+	ttl     uint32 // the shortest
 }
 
 func (r *records) read(p *dnsmessage.Parser, typ dnsmessage.Type) error {
@@ -206,7 +206,7 @@ func (r *records) read(p *dnsmessage.Parser, typ dnsmessage.Type) error {
 		case h.Class == dnsmessage.ClassINET && h.Type == dnsmessage.TypeCNAME:
 			var c dnsmessage.CNAMEResource
 			if c, err = p.CNAMEResource(); err == nil {
-				r.alias[owner] = Lower(c.CNAME)
+				r.aliases[owner] = Lower(c.CNAME)
 			}
 		case h.Class == dnsmessage.ClassINET && h.Type == typ && len(r.addrs[owner]) < MaxAddrs:
 			var a netip.Addr
@@ -234,7 +234,7 @@ func address(p *dnsmessage.Parser, typ dnsmessage.Type) (netip.Addr, error) {
 	return netip.AddrFrom16(a.AAAA).Unmap(), err
 }
 
-// Lower is a name as names are compared, without the dot at its end.
+// Lower returns a name in lower case, without the dot at its end.
 func Lower(n dnsmessage.Name) string {
 	return strings.ToLower(strings.TrimSuffix(n.String(), "."))
 }

@@ -10,12 +10,12 @@ import (
 )
 
 func TestCapitals(t *testing.T) {
-	if got := capitals("`az{-09", []byte{0xff}) + capitals("az", []byte{0}); got != "`AZ{-09az" {
-		t.Errorf("capitals: %s", got)
+	if got := randomCase("`az{-09", []byte{0xff}) + randomCase("az", []byte{0}); got != "`AZ{-09az" {
+		t.Errorf("got %s", got)
 	}
 }
 
-// Whatever a name server says, what is made of it is bounded, and only from an answer to the question.
+// FuzzAnswer: the result is limited for any answer, and comes only from an answer to the query.
 func FuzzAnswer(f *testing.F) {
 	q, msg, err := newQuery("a.com", dnsmessage.TypeA)
 	childtest.Must(f, err)
@@ -48,7 +48,7 @@ func FuzzAnswer(f *testing.F) {
 			}
 		}
 		if _, err := parseAnswer(in[1:], &q, true); err == nil && !bytes.Equal(in[1:3], in[:2]) {
-			t.Error("another number is believed")
+			t.Error("an answer with another ID is accepted")
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// UDPSize is what fits into a datagram on any path (DNS flag day 2020).
+// UDPSize is the largest datagram that every path forwards (DNS flag day 2020).
 const UDPSize = 1232
 
 // Query is a query of the session.
@@ -18,18 +18,18 @@ type Query struct {
 	id   uint16
 	rd   bool
 	edns bool
-	Size int // of the longest answer that the client takes by UDP
+	Size int // limit for an answer by UDP
 	dnsmessage.Question
 }
 
-// What ParseQuery rejects, and ReadFrame.
+// Errors of ParseQuery and ReadFrame.
 var (
-	ErrNoQuery  = errors.New("it's no query")
-	ErrNotAsked = errors.New("it doesn't ask exactly one question")
-	ErrTooLong  = errors.New("it's too long")
+	ErrNoQuery        = errors.New("the message is no query")
+	ErrNotOneQuestion = errors.New("the query hasn't exactly one question")
+	ErrTooLong        = errors.New("the message is too long")
 )
 
-// ParseQuery reads a query. With ErrNotAsked its number is known, and it can be answered that it's wrong.
+// ParseQuery parses a query. With ErrNotOneQuestion the ID is valid, so the query can be answered with an error.
 func ParseQuery(msg []byte) (q Query, err error) {
 	var p dnsmessage.Parser
 	h, err := p.Start(msg)
@@ -38,16 +38,16 @@ func ParseQuery(msg []byte) (q Query, err error) {
 	}
 	q = Query{id: h.ID, rd: h.RecursionDesired, Size: 512}
 	if h.OpCode != 0 || h.Truncated {
-		return q, ErrNotAsked
+		return q, ErrNotOneQuestion
 	}
 	if q.Question, err = p.Question(); err != nil {
-		return q, ErrNotAsked
+		return q, ErrNotOneQuestion
 	}
 	if _, err = p.Question(); !errors.Is(err, dnsmessage.ErrSectionDone) {
-		return q, ErrNotAsked
+		return q, ErrNotOneQuestion
 	}
 	if p.SkipAllAnswers() != nil || p.SkipAllAuthorities() != nil {
-		return q, ErrNotAsked
+		return q, ErrNotOneQuestion
 	}
 	for {
 		r, err := p.AdditionalHeader()
@@ -55,7 +55,7 @@ func ParseQuery(msg []byte) (q Query, err error) {
 			return q, nil
 		}
 		if err != nil || p.SkipAdditional() != nil {
-			return q, ErrNotAsked
+			return q, ErrNotOneQuestion
 		}
 		if r.Type == dnsmessage.TypeOPT {
 			q.edns = true
@@ -64,12 +64,12 @@ func ParseQuery(msg []byte) (q Query, err error) {
 	}
 }
 
-// Answer is what is said to a question: addresses of one family, or a code.
+// Answer is the answer to a query: addresses of one family, or a code.
 type Answer struct {
 	Code  dnsmessage.RCode
 	Addrs []netip.Addr
 	TTL   time.Duration
-	Why   string // of a denial, in words
+	Why   string // the reason for a denial, as text
 }
 
 // ednsProhibited is the extended error "Prohibited" (RFC 8914, 4.19), and ednsError the option that carries one.
@@ -78,8 +78,8 @@ const (
 	ednsProhibited = 18
 )
 
-// Pack is the answer as a message of at most size bytes. Without a record of the zone's authority a negative answer isn't kept by
-// anybody (RFC 2308, 5), so a policy that is widened counts at once.
+// Pack encodes the answer in at most size bytes. A negative answer has no SOA record, so resolvers don't cache it (RFC 2308, 5), and a
+// policy that grants more has effect at once.
 func (a *Answer) Pack(q *Query, size int) []byte {
 	msg, err := a.build(q, a.Addrs, false)
 	if err == nil && len(msg) > size {
@@ -127,7 +127,7 @@ func (a *Answer) edns(b *dnsmessage.Builder) error {
 	return errors.Join(err, b.OPTResource(h, r))
 }
 
-// ReadFrame reads a message with its length before it (RFC 1035, 4.2.2).
+// ReadFrame reads a message with its length in front (RFC 1035, 4.2.2).
 func ReadFrame(r io.Reader, longest int) ([]byte, error) {
 	var head [2]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -142,7 +142,7 @@ func ReadFrame(r io.Reader, longest int) ([]byte, error) {
 	return msg, err
 }
 
-// Frame puts a message's length before it.
+// Frame returns a message with its length in front.
 func Frame(msg []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(msg))), msg...)
 }

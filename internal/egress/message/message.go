@@ -1,11 +1,11 @@
-// Package message has what toolguard and egress send to each other, in JSON on a socket: Instructions to egress, and Messages from it for as
-// long as both live. Egress is a process of toolguardd's program, since net/http and crypto/tls would cost every start of toolguard; so toolguard imports
-// this package and none that leads to those.
+// Package message defines the messages between toolguard and egress, in JSON on a socket: Instructions to egress, and Messages from egress.
+// Egress is a process of toolguardd's program, because net/http and crypto/tls would slow down every start of toolguard. So toolguard
+// imports this package, which imports neither.
 //
 // # Threats
 //
-// Egress reads what is hostile, so its messages aren't trusted. The first alone, which it sends before it has read anything of the session's,
-// is: in it is the session's authority.
+// Egress parses hostile input, so its messages aren't trusted, except the first one, which it sends before it reads anything from the
+// session. That message has the session's certificate authority.
 package message
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
-// Nobody is the user that egress is, and whose the session's bundle of certificate authorities is.
-const Nobody = 65534
+// UserID is the user and group of egress (nobody), who also owns the session's bundle of certificate authorities.
+const UserID = 65534
 
-// Format is raised with every change of the messages. What a policy means shows in its digest.
-const Format = 5
+// Format is the version of the messages. It changes with every change of them, but not of policies, which have a digest.
+const Format = 6
 
-// Instructions are what egress's process gets at its start; TCP, UDP, Originals and Names are descriptors, which it inherits. A later one
-// brings another policy and its Hosts alone.
+// Instructions are the input of egress. TCP, UDP, Originals and Names are descriptors that it inherits. Later instructions have only
+// another policy and its Hosts.
 type Instructions struct {
 	Format           int
 	Generation       uint32 // of the policy
@@ -32,38 +32,38 @@ type Instructions struct {
 	Originals, Names int
 	Upstream         []netip.AddrPort
 	Policy           *policy.Compiled
-	Hosts            map[string][]netip.Addr // what the machine's hosts file says of names that the policy has rules for
-	Authority        []byte                  // what an earlier one has sent as the session's; without it, where the policy needs one, egress makes it
+	Hosts            map[string][]netip.Addr // the machine's hosts file, limited to names with rules
+	Authority        []byte                  // from the Message of an earlier process; without it, egress makes one if the policy needs it
 }
 
-// Egress sends a message after each Beat, if only an empty one. When it has been silent for Silence it hangs.
+// Egress sends a message every HeartbeatInterval, an empty one if necessary. After HeartbeatTimeout without a message it counts as hung.
 const (
-	Beat    = 5 * time.Second
-	Silence = 6 * Beat
+	HeartbeatInterval = 5 * time.Second
+	HeartbeatTimeout  = 6 * HeartbeatInterval
 )
 
-// Message is what egress's process sends.
+// Message is a message from egress. The fields up to Bundle are in the first message, and Generation also in the reply to instructions.
 type Message struct {
-	Ready     bool   // the first
-	Decides   uint32 // with that, and after later instructions: the generation of the policy that decides
-	Authority []byte // with that, if it has made one: for the next instructions alone, as its key is in there
-	Bundle    []byte // and its certificate, in PEM
-	Failed    string
-	Denial    *Denial
-	Lost      uint64 // denials that it didn't report
+	Ready      bool
+	Generation uint32 // of the policy in force
+	Authority  []byte // with its key, if egress made it; only for later instructions
+	Bundle     []byte // its certificate, in PEM
+	Error      string
+	Denial     *Denial
+	Lost       uint64 // unreported denials
 }
 
 // Denial is a denial by egress.
 type Denial struct {
 	Client   netip.AddrPort
-	By       event.Observed // whose it is
-	To       netip.AddrPort // where the connection was going; the zero value for DNS
+	Process  event.Observed // of the client
+	To       netip.AddrPort // the connection's destination; zero for DNS
 	Protocol string         // "dns", "tls", "http", "raw"
 	Method   string         // of an HTTP request
 	Answer   explain.Answer
 }
 
-// BundleVars are the environment variables by which common programs find a bundle of authorities.
+// BundleVars returns the environment variables that name a certificate bundle in common programs.
 func BundleVars() []string {
 	return []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"}
 }

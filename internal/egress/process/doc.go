@@ -1,4 +1,4 @@
-// Package process is egress in a process of its own, which toolguard starts beside a session whose network is to be decided by name: what it's
-// instructed and reports there (package message), and how it takes from itself all that it doesn't need. It reads what hostile programs and
-// servers say, so before the first of that it's neither root nor has it files, other programs, or sockets but the internet's.
+// Package process runs egress in a process of its own, alongside a session with rules about names. It receives instructions and sends
+// reports (package message), and confines itself. It parses hostile input from programs and servers, so before the first input it gives
+// up root, files, other programs, and all sockets except those of the internet.
 package process

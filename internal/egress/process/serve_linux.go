@@ -25,31 +25,31 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// maxUntold bounds what waits to be reported.
-const maxUntold = 1024
+// maxQueued limits the denials that wait to be sent.
+const maxQueued = 1024
 
-// Serve is all that the process does: the descriptor gives it its instructions, and it ends when nobody is at the other end any more.
+// Serve runs egress. The descriptor is a socket to toolguard; Serve returns when toolguard closes it.
 func Serve(fd int) error {
 	toolguard := os.NewFile(uintptr(fd), "toolguard")
-	t := &telling{to: json.NewEncoder(toolguard), queue: make(chan message.Denial, maxUntold), done: make(chan struct{})}
-	err := serve(json.NewDecoder(toolguard), t)
+	r := &reporter{to: json.NewEncoder(toolguard), queue: make(chan message.Denial, maxQueued), done: make(chan struct{})}
+	err := serve(json.NewDecoder(toolguard), r)
 	if err != nil {
-		_ = t.say(&message.Message{Failed: err.Error()})
+		_ = r.send(&message.Message{Error: err.Error()})
 	}
 	return err
 }
 
-func serve(toolguard *json.Decoder, t *telling) error {
-	o, err := hear(toolguard)
+func serve(toolguard *json.Decoder, r *reporter) error {
+	o, err := receive(toolguard)
 	if err != nil {
 		return err
 	}
-	if intercepts(o) { // servers are verified, and the system's authorities can't be read any more when the first is
+	if intercepts(o) { // the system's authorities can't be read after confine
 		if _, err := x509.SystemCertPool(); err != nil {
 			return err
 		}
 	}
-	own, err := egress.ListOwnAddresses() // while it may still open sockets for that
+	own, err := egress.ListOwnAddresses() // confine forbids new netlink sockets
 	if err != nil {
 		return err
 	}
@@ -60,72 +60,72 @@ func serve(toolguard *json.Decoder, t *telling) error {
 	if err != nil {
 		return err
 	}
-	ready := message.Message{Ready: true, Decides: o.Generation}
+	ready := message.Message{Ready: true, Generation: o.Generation}
 	ca, err := authority(o, &ready)
 	if err != nil {
 		return err
 	}
-	if err := t.say(&ready); err != nil {
+	if err := r.send(&ready); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	changes := make(chan egress.Change)
-	go func() { cancel(heed(toolguard, changes, t)) }()
-	go t.tell()
-	go t.beat(ctx)
+	go func() { cancel(receivePolicies(toolguard, changes, r)) }()
+	go r.sendDenials()
+	go r.sendHeartbeats(ctx)
 	s := &egress.Server{
-		Policy: o.Policy, Generation: o.Generation, Hosts: o.Hosts, Upstream: o.Upstream, Kernel: cgroupsock.NewKernel(o.Originals, o.Names), Tell: t.add, CA: ca, Changes: changes, Own: own.Has,
+		Policy: o.Policy, Generation: o.Generation, Hosts: o.Hosts, Upstream: o.Upstream, Kernel: cgroupsock.NewKernel(o.Originals, o.Names), Denied: r.queueDenial, CA: ca, Changes: changes, IsOwn: own.Has,
 	}
 	err = s.Serve(ctx, tcp, udp)
-	close(t.queue)
-	<-t.done
+	close(r.queue)
+	<-r.done
 	return err
 }
 
-// heed takes further mandates until nobody is there any more. Whoever gives one waits for what is said to it.
-func heed(toolguard *json.Decoder, changes chan<- egress.Change, t *telling) error {
+// receivePolicies passes on later policies, and replies to each, until toolguard closes the socket.
+func receivePolicies(toolguard *json.Decoder, changes chan<- egress.Change, r *reporter) error {
 	for {
-		o, err := hear(toolguard)
+		o, err := receive(toolguard)
 		if errors.Is(err, io.EOF) {
 			return context.Canceled
 		} else if err != nil {
 			return err
 		}
 		changes <- egress.Change{Policy: o.Policy, Generation: o.Generation, Hosts: o.Hosts, Done: func(err error) {
-			w := message.Message{Decides: o.Generation}
+			m := message.Message{Generation: o.Generation}
 			if err != nil {
-				w = message.Message{Failed: err.Error()}
+				m = message.Message{Error: err.Error()}
 			}
-			_ = t.say(&w) // if it fails nobody is there any more
+			_ = r.send(&m) // fails only if toolguard has gone
 		}}
 	}
 }
 
-// hear takes a mandate.
-func hear(toolguard *json.Decoder) (*message.Instructions, error) {
+// receive receives instructions.
+func receive(toolguard *json.Decoder) (*message.Instructions, error) {
 	var text json.RawMessage
 	if err := toolguard.Decode(&text); err != nil {
 		return nil, err
 	}
-	var said struct{ Format int }
-	if err := json.Unmarshal(text, &said); err != nil {
+	var header struct{ Format int }
+	if err := json.Unmarshal(text, &header); err != nil {
 		return nil, err
 	}
-	if said.Format != message.Format {
+	if header.Format != message.Format {
 		return nil, errors.New("toolguard and toolguardd are of different versions: install both of one")
 	}
 	var o message.Instructions
 	err := json.Unmarshal(text, &o)
 	if err == nil && o.Policy == nil {
-		err = errors.New("there's no policy in the mandate")
+		err = errors.New("the instructions have no policy")
 	}
 	return &o, err
 }
 
-// intercepts says whether TLS is ended here, by this policy or a later one: a session that has an authority keeps it.
+// intercepts reports whether TLS ends here, by this policy or a later one: a session that has an authority keeps it.
 func intercepts(o *message.Instructions) bool { return o.Policy.Intercepts() || len(o.Authority) > 0 }
 
-// authority is the session's, where it needs one. One that is made here is reported, for those who come after.
+// authority returns the session's authority, if it needs one. A new one is added to the ready message, for later processes.
 func authority(o *message.Instructions, ready *message.Message) (*egress.Authority, error) {
 	if !intercepts(o) {
 		return nil, nil
@@ -143,7 +143,7 @@ func authority(o *message.Instructions, ready *message.Message) (*egress.Authori
 	return ca, err
 }
 
-// listeners are those whose descriptors were handed over.
+// listeners returns the inherited sockets.
 func listeners(o *message.Instructions) (tcp []*net.TCPListener, udp []*net.UDPConn, err error) {
 	for _, fd := range o.TCP {
 		f := os.NewFile(uintptr(fd), "tcp")
@@ -166,8 +166,8 @@ func listeners(o *message.Instructions) (tcp []*net.TCPListener, udp []*net.UDPC
 	return tcp, udp, nil
 }
 
-// telling reports denials without keeping egress waiting.
-type telling struct {
+// reporter sends denials without blocking egress.
+type reporter struct {
 	mu    sync.Mutex
 	to    *json.Encoder
 	queue chan message.Denial
@@ -175,45 +175,45 @@ type telling struct {
 	done  chan struct{}
 }
 
-func (t *telling) say(w *message.Message) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.to.Encode(w)
+func (r *reporter) send(m *message.Message) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.to.Encode(m)
 }
 
-func (t *telling) add(d message.Denial) {
+func (r *reporter) queueDenial(d message.Denial) {
 	select {
-	case t.queue <- d:
+	case r.queue <- d:
 	default:
-		t.lost.Add(1)
+		r.lost.Add(1)
 	}
 }
 
-func (t *telling) tell() {
-	defer close(t.done)
-	for d := range t.queue {
-		_ = t.say(&message.Message{Denial: &d, Lost: t.lost.Swap(0)}) // if it fails nobody is there any more
+func (r *reporter) sendDenials() {
+	defer close(r.done)
+	for d := range r.queue {
+		_ = r.send(&message.Message{Denial: &d, Lost: r.lost.Swap(0)}) // fails only if toolguard has gone
 	}
-	if n := t.lost.Swap(0); n > 0 {
-		_ = t.say(&message.Message{Lost: n})
+	if n := r.lost.Swap(0); n > 0 {
+		_ = r.send(&message.Message{Lost: n})
 	}
 }
 
-// beat shows that egress doesn't hang.
-func (t *telling) beat(ctx context.Context) {
-	for beats := time.Tick(message.Beat); ; {
+// sendHeartbeats shows that egress doesn't hang.
+func (r *reporter) sendHeartbeats(ctx context.Context) {
+	for beats := time.Tick(message.HeartbeatInterval); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-beats:
-			_ = t.say(&message.Message{}) // if it fails nobody is there any more
+			_ = r.send(&message.Message{}) // fails only if toolguard has gone
 		}
 	}
 }
 
-// confine takes everything from this process that egress needs not: the terminal, root, all files, other programs, other processes.
+// confine removes everything that egress doesn't need from this process: the terminal, root, files, other programs and processes.
 func confine() error {
-	_, _ = unix.Setsid() // fails where it is one already
+	_, _ = unix.Setsid() // fails if it leads a session already
 	allowFiles()
 	steps := []struct {
 		doing string
@@ -221,12 +221,12 @@ func confine() error {
 	}{
 		{"set no_new_privs", func() error { return onAllThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0) }},
 		{"leave all groups", func() error { return syscall.Setgroups(nil) }},
-		{"change the group", func() error { return syscall.Setresgid(message.Nobody, message.Nobody, message.Nobody) }},
-		{"change the user", func() error { return syscall.Setresuid(message.Nobody, message.Nobody, message.Nobody) }},
+		{"change the group", func() error { return syscall.Setresgid(message.UserID, message.UserID, message.UserID) }},
+		{"change the user", func() error { return syscall.Setresuid(message.UserID, message.UserID, message.UserID) }},
 		{"end with toolguard", func() error { return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) }},
-		{"bound its memory", boundMemory},
-		{"give all files up", giveFilesUp},
-		{"give most system calls up", func() error { return allowlist.Load(allowlist.Egress) }},
+		{"limit the memory", limitMemory},
+		{"deny all files", denyFiles},
+		{"deny most system calls", func() error { return allowlist.Load(allowlist.Egress) }},
 	}
 	for _, s := range steps {
 		if err := s.do(); err != nil {
@@ -236,10 +236,10 @@ func confine() error {
 	return nil
 }
 
-// maxFiles is enough for all the connections that egress takes, each with the one to its server.
+// maxFiles is enough for all connections of a session, and as many to servers.
 const maxFiles = 40000
 
-// allowFiles raises the limit of open files, which is who started toolguard's. Where it stays, the connections above it are denied.
+// allowFiles raises the inherited limit of open files. If it can't, egress denies connections above the limit.
 func allowFiles() {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) == nil && l.Cur < maxFiles {
@@ -247,11 +247,11 @@ func allowFiles() {
 	}
 }
 
-// maxMemory is more than the most connections that it takes need.
+// maxMemory is more than the maximum number of connections needs.
 const maxMemory = 1 << 30
 
-// boundMemory keeps a session from having egress take the machine's: where half of it is gone, memory is looked for harder.
-func boundMemory() error {
+// limitMemory prevents a session from making egress use all memory. Above half of the limit Go collects garbage more often.
+func limitMemory() error {
 	debug.SetMemoryLimit(maxMemory / 2)
 	return unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: maxMemory, Max: maxMemory})
 }
@@ -268,15 +268,15 @@ func onAllThreads(nr, a, b, c uintptr) error {
 	return errno
 }
 
-// alone is a policy for a process that needs nothing but the network.
-func alone() *policy.Compiled {
+// networkOnly is a policy that grants nothing except the network.
+func networkOnly() *policy.Compiled {
 	l := &policy.Layer{Authority: policy.Session}
 	l.Defaults[policy.FS], l.Defaults[policy.Commands] = policy.Deny, policy.Deny
 	return &policy.Compiled{Workspace: "/", Layers: []*policy.Layer{l}}
 }
 
-// giveFilesUp leaves it to the user's permissions where there's no Landlock.
-func giveFilesUp() error {
+// denyFiles denies all files by Landlock. Without Landlock, only file permissions restrict the process.
+func denyFiles() error {
 	abi, _, err := landlock.Probe()
 	switch {
 	case errors.Is(err, landlock.ErrUnsupported):
@@ -284,7 +284,7 @@ func giveFilesUp() error {
 	case err != nil:
 		return err
 	}
-	plan, err := landlock.NewPlan(alone(), abi)
+	plan, err := landlock.NewPlan(networkOnly(), abi)
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ func giveFilesUp() error {
 		return err
 	}
 	if _, err := os.ReadDir("/"); !errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("reading / is refused by nobody: %v", err)
+		return fmt.Errorf("Landlock doesn't deny reading /: %v", err)
 	}
 	return nil
 }

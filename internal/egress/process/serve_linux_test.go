@@ -12,10 +12,10 @@ import (
 	"github.com/toolguard/toolguard/internal/landlock"
 )
 
-func TestMain(m *testing.M) { childtest.Main(m, confined) }
+func TestMain(m *testing.M) { childtest.Main(m, whileConfined) }
 
-// confined is what a process that has confined itself can't do any more, though everybody may.
-func confined(struct{}) (map[string]bool, error) {
+// whileConfined reports which operations fail in a process that has confined itself, although every user may do them.
+func whileConfined(struct{}) (map[string]bool, error) {
 	if err := confine(); err != nil {
 		return nil, err
 	}
@@ -28,8 +28,7 @@ func confined(struct{}) (map[string]bool, error) {
 	}, nil
 }
 
-// What egress's process takes from itself is gone. confine itself sees that Landlock refuses files; TestLoad of package allowlist has the
-// system calls one by one.
+// confine denies what it should. It checks itself that Landlock denies files; TestLoad of package allowlist has the system calls.
 func TestConfine(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -40,7 +39,7 @@ func TestConfine(t *testing.T) {
 	got := childtest.Run[map[string]bool](t, 0, struct{}{})
 	for what, gone := range got {
 		if !gone {
-			t.Errorf("it still can %s", what)
+			t.Errorf("the process can %s", what)
 		}
 	}
 	if len(got) != 4 {

@@ -1,3 +1,3 @@
-// Package relay copies bytes from one connection to another, without a look at them, and carries over how each direction ends. On Linux the
-// kernel moves them between two TCP connections (splice), so that a quiet connection holds neither a buffer nor a pipe.
+// Package relay copies bytes from one connection to another and forwards how each direction ends. On Linux the kernel moves the bytes
+// between TCP connections (splice), so an idle connection has neither a buffer nor a pipe.
 package relay

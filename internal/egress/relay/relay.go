@@ -6,11 +6,10 @@ import (
 	"sync"
 )
 
-// buffers are for what isn't between two TCP connections.
+// buffers are for transfers that aren't between two TCP connections.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
-// Copy copies one direction until it ends, and says to the other side how it ended: an end is an end there too, a broken
-// connection is broken.
+// Copy copies one direction until it ends. It forwards an end of stream as one, and an error as a reset.
 func Copy(dst, src net.Conn) {
 	err := Transfer(dst, src, -1)
 	if err == nil {
@@ -26,14 +25,14 @@ func Copy(dst, src net.Conn) {
 	}
 }
 
-// transferMemory copies n bytes through memory, or with a negative n all there are.
+// transferMemory copies n bytes through memory, or everything if n is negative.
 func transferMemory(dst io.Writer, src io.Reader, n int64) error {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	if n >= 0 {
 		src = io.LimitReader(src, n)
 	}
-	// Behind their bare interfaces, so that nothing but the buffer is used.
+	// Bare interfaces: io.CopyBuffer would use ReadFrom and WriteTo instead of the buffer.
 	done, err := io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, *buf)
 	if err == nil && n >= 0 && done < n {
 		err = io.ErrUnexpectedEOF

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Transfer copies n bytes, or with a negative n all there are. Between two TCP connections the kernel moves the pages (splice),
-// through a pipe that is held only while there's something in it: io.Copy would hold one, of two descriptors, for every
-// quiet connection.
+// Transfer copies n bytes, or everything if n is negative. Between two TCP connections the kernel moves the pages (splice), through a
+// pipe that is reserved only while it has data: io.Copy would use one, with two descriptors, for every idle connection.
 func Transfer(dst, src net.Conn, n int64) error {
 	to, ok := dst.(*net.TCPConn)
 	from, ok2 := src.(*net.TCPConn)
@@ -22,13 +21,13 @@ func Transfer(dst, src net.Conn, n int64) error {
 	return splice(to, from, n)
 }
 
-// pipe is the room between two sockets.
+// pipe is the buffer between two sockets.
 type pipe struct{ r, w int }
 
-// pipeRoom is what a pipe is asked to hold; an ordinary user's gets less when there are many.
-const pipeRoom = 1 << 20
+// pipeSize is the requested size of a pipe. An ordinary user with many pipes gets smaller ones.
+const pipeSize = 1 << 20
 
-// pipes are those not in use.
+// pipes has the unused pipes.
 var pipes = make(chan pipe, 32)
 
 func getPipe() (pipe, error) {
@@ -41,11 +40,11 @@ func getPipe() (pipe, error) {
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return pipe{}, err
 	}
-	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeRoom)
+	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeSize)
 	return pipe{fds[0], fds[1]}, nil
 }
 
-// put takes back an empty pipe.
+// put releases an empty pipe.
 func (p pipe) put() {
 	select {
 	case pipes <- p:
@@ -79,7 +78,7 @@ func splice(dst, src *net.TCPConn, n int64) error {
 			return io.ErrUnexpectedEOF
 		}
 		if err := drain(to, p, got); err != nil {
-			p.close() // with what is still in it
+			p.close() // it isn't empty
 			return err
 		}
 		p.put()
@@ -90,16 +89,17 @@ func splice(dst, src *net.TCPConn, n int64) error {
 	return nil
 }
 
-// fill waits for something to move and moves it into a pipe, at most so much if that isn't negative; nothing at the end of the stream.
-func fill(from syscall.RawConn, most int64) (p pipe, n int64, err error) {
-	if most < 0 || most > pipeRoom {
-		most = pipeRoom
+// fill waits for data and moves at most limit bytes into a pipe, or any number if limit is negative. It returns 0 at the end of the
+// stream.
+func fill(from syscall.RawConn, limit int64) (p pipe, n int64, err error) {
+	if limit < 0 || limit > pipeSize {
+		limit = pipeSize
 	}
 	wait := from.Read(func(fd uintptr) bool {
 		if p, err = getPipe(); err != nil {
 			return true
 		}
-		n, err = move(int(fd), p.w, int(most))
+		n, err = move(int(fd), p.w, int(limit))
 		if n <= 0 {
 			p.put()
 		}

@@ -200,15 +200,15 @@ type namedLike struct {
 // DeniedByName takes in what egress denied.
 func (d *Collector) DeniedByName(k *message.Denial) {
 	a := &k.Answer
-	like := namedLike{k.By.PID, k.By.UID, k.By.Comm, k.Protocol, k.Method, a.Target, "", a.Note, k.To, a.Reason}
+	like := namedLike{k.Process.PID, k.Process.UID, k.Process.Comm, k.Protocol, k.Method, a.Target, "", a.Note, k.To, a.Reason}
 	if a.Rule != nil {
 		like.rule = a.Rule.ID
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.aggregate(like, time.Now(), func() event.Event {
-		first := event.Process{PID: k.By.PID, UID: k.By.UID, Comm: k.By.Comm}
-		return Describe(&d.cfg, d.policy, k, d.chainSince(first, k.By.SeenAt))
+		first := event.Process{PID: k.Process.PID, UID: k.Process.UID, Comm: k.Process.Comm}
+		return Describe(&d.cfg, d.policy, k, d.chainSince(first, k.Process.SeenAt))
 	})
 }
 

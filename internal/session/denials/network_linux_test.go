@@ -41,7 +41,7 @@ func TestChainSince(t *testing.T) {
 	own, err := os.Executable()
 	childtest.Must(t, err)
 	for since, exe := range map[time.Duration]string{time.Since(proc.Booted()): own, time.Nanosecond: ""} {
-		told := heardNames(t, message.Denial{By: event.Observed{PID: os.Getpid(), UID: 7, Comm: "worker", SeenAt: since}})
+		told := heardNames(t, message.Denial{Process: event.Observed{PID: os.Getpid(), UID: 7, Comm: "worker", SeenAt: since}})
 		if len(told) != 1 || len(told[0].Process) == 0 {
 			t.Fatalf("%+v", told)
 		}
@@ -70,7 +70,7 @@ func TestListedClean(t *testing.T) {
 // Only what differs in nothing that is told is counted together.
 func TestNamedAlike(t *testing.T) {
 	denial := func(to string, pid int) message.Denial {
-		return message.Denial{To: netip.MustParseAddrPort(to), Client: netip.MustParseAddrPort("127.0.0.1:4711"), By: event.Observed{PID: pid, Comm: "scan"}, Protocol: "tls"}
+		return message.Denial{To: netip.MustParseAddrPort(to), Client: netip.MustParseAddrPort("127.0.0.1:4711"), Process: event.Observed{PID: pid, Comm: "scan"}, Protocol: "tls"}
 	}
 	again := denial("192.0.2.1:443", 4)
 	again.Client = netip.MustParseAddrPort("127.0.0.1:4712")

@@ -35,7 +35,7 @@ func WriteBundle(c *policy.Compiled, authority []byte) (file string, err error) 
 	}
 	err = errors.Join(os.WriteFile(file, bundle(system, authority), 0o400), os.Chmod(file, 0o444))
 	if err == nil && os.Geteuid() == 0 { // any other user's remains his
-		err = os.Chown(file, message.Nobody, message.Nobody)
+		err = os.Chown(file, message.UserID, message.UserID)
 	}
 	return file, err
 }

@@ -23,7 +23,7 @@ type Managed struct {
 	follower   *denials.Follower // nil: it holds nobody's yet
 	cfg        denials.Config
 	net        *Network
-	place      *os.File
+	namespace  *os.File
 	generation uint32
 	policy     *policy.Compiled
 }
@@ -36,7 +36,7 @@ type Place struct {
 }
 
 // Ahead has what one session's network takes loaded, so that its start needn't, or says why none can be held here.
-func Ahead() error {
+func Preload() error {
 	if f := cgroup.Probe(); f.Base == "" {
 		return errors.New(f.Why)
 	}
@@ -69,7 +69,7 @@ func (n *Managed) Begin(who denials.Source, cfg denials.Config, at Place) (bundl
 			n.End()
 		}
 	}()
-	n.hold(who, cfg, 1)
+	n.init(who, cfg, 1)
 	if n.net.image, err = cgroupsock.NewImage(cfg.Policy, 1); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (n *Managed) Begin(who denials.Source, cfg denials.Config, at Place) (bundl
 	if err := n.follower.ListenNetwork(n.net.kernel); err != nil {
 		return nil, err
 	}
-	n.place = at.Network
+	n.namespace = at.Network
 	return b.Bundle, nil
 }
 
@@ -98,7 +98,7 @@ func Resume(who denials.Source, cfg denials.Config, generation uint32, at Place)
 	if err != nil {
 		return nil, err
 	}
-	n.hold(who, cfg, generation)
+	n.init(who, cfg, generation)
 	ports, err := n.net.startEgress(n.follower.Collector, message.Instructions{
 		Policy: cfg.Policy, Generation: generation, Upstream: at.Upstream, Authority: kernel.SavedState(),
 	}, at.Network)
@@ -109,12 +109,12 @@ func Resume(who denials.Source, cfg denials.Config, generation uint32, at Place)
 		n.End()
 		return nil, err
 	}
-	n.place = at.Network
+	n.namespace = at.Network
 	n.closeDenied() // it may be that the other one hadn't yet
 	return n, nil
 }
 
-func (n *Managed) hold(who denials.Source, cfg denials.Config, generation uint32) {
+func (n *Managed) init(who denials.Source, cfg denials.Config, generation uint32) {
 	n.follower, n.cfg = denials.NewFollower(who, cfg), cfg
 	n.generation, n.policy = generation, cfg.Policy
 }
@@ -144,7 +144,7 @@ func (n *Managed) Reload(generation uint32, c *policy.Compiled) error {
 // closeDenied closes what the kernel alone has let the session connect to, where the policy in force doesn't grant it. Egress has ended what it
 // passes on.
 func (n *Managed) closeDenied() {
-	closed, err := n.net.closeSockets(n.place, (*cgroupsock.Session).CloseDenied)
+	closed, err := n.net.closeSockets(n.namespace, (*cgroupsock.Session).CloseDenied)
 	report := func(format string, args ...any) {
 		n.follower.Emit(event.Event{Kind: event.Daemon, Mechanism: "netguard", Extra: map[string]string{"what": fmt.Sprintf(format, args...)}})
 	}
@@ -158,11 +158,11 @@ func (n *Managed) closeDenied() {
 }
 
 // EndWithin closes the sockets that others have by now of a session within this one that ends, and has a cgroup beneath and no network of its own.
-func (n *Managed) EndWithin(cgroup string) {
+func (n *Managed) CloseNested(cgroup string) {
 	if !n.net.kernel.HasSockets() {
 		return
 	}
-	if _, err := n.net.closeSockets(n.place, func(s *cgroupsock.Session, d *cgroupsock.Diag) (int, error) { return s.CloseOpenIn(d, cgroup) }); err != nil {
+	if _, err := n.net.closeSockets(n.namespace, func(s *cgroupsock.Session, d *cgroupsock.Diag) (int, error) { return s.CloseOpenIn(d, cgroup) }); err != nil {
 		n.follower.Warn("sockets of a session within session %s that others have stay open: %v", denials.SessionID(n.cfg.Session), err)
 	}
 }
@@ -172,9 +172,9 @@ func (n *Managed) Counts() cgroupsock.Counts { return n.net.kernel.Counts() }
 
 // End ends egress, reports what isn't reported yet, and tears the network down. What is left in the cgroup stays confined.
 func (n *Managed) End() cgroupsock.Counts {
-	counts := n.follower.EndNetwork(func() { n.net.EndEgress() }, func() cgroupsock.Counts { return n.net.End(n.place, false, n.follower.Warn) })
-	if n.place != nil {
-		_ = n.place.Close()
+	counts := n.follower.EndNetwork(func() { n.net.StopEgress() }, func() cgroupsock.Counts { return n.net.End(n.namespace, false, n.follower.Warn) })
+	if n.namespace != nil {
+		_ = n.namespace.Close()
 	}
 	return counts
 }

@@ -38,40 +38,40 @@ import (
 const mostWait = time.Minute
 
 // elsewhere is a network namespace other than this process's, with what two names lead to, and a session's cgroup.
-type elsewhere struct {
-	t      *testing.T
-	group  *cgroup.Group
-	place  *os.File
-	dns    netip.AddrPort
-	events *event.Queue
+type world struct {
+	t         *testing.T
+	group     *cgroup.Group
+	namespace *os.File
+	dns       netip.AddrPort
+	events    *event.Queue
 
-	mu   sync.Mutex
-	told []event.Event
+	mu      sync.Mutex
+	emitted []event.Event
 }
 
 // Write takes an event in.
-func (e *elsewhere) Write(told *event.Event) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.told = append(e.told, *told)
+func (w *world) Write(told *event.Event) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.emitted = append(w.emitted, *told)
 	return nil
 }
 
-func (e *elsewhere) heard(want string) bool {
+func (w *world) waitEvent(want string) bool {
 	for end := time.Now().Add(mostWait); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		e.mu.Lock()
-		for _, t := range e.told {
+		w.mu.Lock()
+		for _, t := range w.emitted {
 			if strings.Contains(fmt.Sprint(t.Kind, " ", t.Target, " ", t.Reason, " ", t.Extra["why"], t.Extra["what"]), want) {
-				e.mu.Unlock()
+				w.mu.Unlock()
 				return true
 			}
 		}
-		e.mu.Unlock()
+		w.mu.Unlock()
 	}
 	return false
 }
 
-func newElsewhere(t *testing.T) *elsewhere {
+func newWorld(t *testing.T) *world {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -86,11 +86,11 @@ func newElsewhere(t *testing.T) *elsewhere {
 	if facts.Base == "" {
 		t.Skip("needs cgroup v2: ", facts.Why)
 	}
-	e := &elsewhere{t: t}
+	e := &world{t: t}
 	runtime.LockOSThread() // for good: the thread ends with the test
 	place, err := netns.New()
 	childtest.Must(t, err)
-	e.place = os.NewFile(uintptr(place), "net")
+	e.namespace = os.NewFile(uintptr(place), "net")
 	childtest.Must(t, nettest.LocalAddresses("93.184.215.1", "93.184.215.2"))
 	names, err := net.ListenPacket("udp", "127.0.0.1:0")
 	childtest.Must(t, err)
@@ -119,17 +119,17 @@ func newElsewhere(t *testing.T) *elsewhere {
 }
 
 // expect has curl fetch in the session.
-func (e *elsewhere) expect(url, want string) {
-	e.t.Helper()
+func (w *world) expect(url, want string) {
+	w.t.Helper()
 	cmd := exec.Command("/usr/bin/curl", "-sS", "-m", "60", url)
 	cmd.Env = []string{"no_proxy=*"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: e.group.FD()}
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: w.group.FD()}
 	if out, _ := cmd.CombinedOutput(); !regexp.MustCompile(want).Match(out) {
-		e.t.Errorf("%s: it says %q, want %s", url, out, want)
+		w.t.Errorf("%s: it says %q, want %s", url, out, want)
 	}
 }
 
-func (e *elsewhere) policy(hosts ...string) *policy.Compiled {
+func (w *world) policy(hosts ...string) *policy.Compiled {
 	l := policy.SourceLayer{Authority: policy.Session}
 	l.Defaults[policy.Net] = policy.Deny
 	for _, h := range hosts {
@@ -139,24 +139,24 @@ func (e *elsewhere) policy(hosts ...string) *policy.Compiled {
 		}
 		l.Net = append(l.Net, r)
 	}
-	return nettest.Policy(e.t, l)
+	return nettest.Policy(w.t, l)
 }
 
-func (e *elsewhere) at() Place {
-	fd, err := unix.Dup(int(e.place.Fd()))
-	childtest.Must(e.t, err)
-	return Place{Group: e.group, Network: os.NewFile(uintptr(fd), "net"), Upstream: []netip.AddrPort{e.dns}}
+func (w *world) site() Place {
+	fd, err := unix.Dup(int(w.namespace.Fd()))
+	childtest.Must(w.t, err)
+	return Place{Group: w.group, Network: os.NewFile(uintptr(fd), "net"), Upstream: []netip.AddrPort{w.dns}}
 }
 
-func (e *elsewhere) begin(c *policy.Compiled) *Managed {
-	e.t.Helper()
+func (w *world) begin(c *policy.Compiled) *Managed {
+	w.t.Helper()
 	n, err := Load()
-	childtest.Must(e.t, err)
+	childtest.Must(w.t, err)
 	who := denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
 		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
 	}}
-	if _, err := n.Begin(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, e.at()); err != nil {
-		e.t.Fatal(err)
+	if _, err := n.Begin(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: w.events}, w.site()); err != nil {
+		w.t.Fatal(err)
 	}
 	return n
 }
@@ -165,7 +165,7 @@ const nowhere = "Could not resolve"
 
 // A session's network is held in a network namespace that isn't this process's, by one policy and then by another.
 func TestNetworkElsewhere(t *testing.T) {
-	e := newElsewhere(t)
+	e := newWorld(t)
 	n := e.begin(e.policy("one.test"))
 	e.expect("http://one.test/", "^hello GET http://one.test/")
 	e.expect("http://two.test/", nowhere)
@@ -190,8 +190,8 @@ func TestNetworkElsewhere(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for _, want := range []string{"denial dns://two.test dns_denied", "denial tcp://93.184.215.2:5432 host_not_listed", "denial tcp://93.184.215.1:443 private_address"} {
-		if !e.heard(want) {
-			t.Errorf("no event %q among %+v", want, e.told)
+		if !e.waitEvent(want) {
+			t.Errorf("no event %q among %+v", want, e.emitted)
 		}
 	}
 	e.expect("http://one.test/", "Could not resolve|onnect")
@@ -200,7 +200,7 @@ func TestNetworkElsewhere(t *testing.T) {
 // A reload closes the connections that the new policy doesn't grant, whether an address granted them or a name, and leaves those that it
 // grants. The end closes what somebody outside has by then.
 func TestNetworkCloses(t *testing.T) {
-	e := newElsewhere(t)
+	e := newWorld(t)
 	const byName, byNumber = "one.test:5432", "93.184.215.2:5432"
 	n := e.begin(e.policy(byName, byNumber))
 	name, number := e.connect("one.test"), e.connect("93.184.215.2")
@@ -213,8 +213,8 @@ func TestNetworkCloses(t *testing.T) {
 			t.Errorf("%v: open by name: %t, by number: %t", x.hosts, name.open(), number.open())
 		}
 	}
-	if !e.heard("closed 1 sockets") {
-		t.Errorf("no event among %+v", e.told)
+	if !e.waitEvent("closed 1 sockets") {
+		t.Errorf("no event among %+v", e.emitted)
 	}
 	outside := e.connect("93.184.215.2")
 	childtest.Must(t, cgroup.MoveTo(outside.cmd.Process.Pid, os.Getpid()))
@@ -233,27 +233,27 @@ type connection struct {
 	out *os.File
 }
 
-func (e *elsewhere) connect(host string) *connection {
-	e.t.Helper()
-	r, w, err := os.Pipe()
+func (w *world) connect(host string) *connection {
+	w.t.Helper()
+	r, stdout, err := os.Pipe()
 	if err != nil {
-		e.t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	cmd := exec.Command("/bin/bash", "-c", `exec 3<>/dev/tcp/$0/5432; echo -n open; read -r -u 3`, host)
-	cmd.Stdout, cmd.Stderr = w, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: e.group.FD()}
+	cmd.Stdout, cmd.Stderr = stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: w.group.FD()}
 	err = cmd.Start()
-	_ = w.Close()
+	_ = stdout.Close()
 	if err != nil {
-		e.t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	e.t.Cleanup(func() {
+	w.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		_ = r.Close()
 	})
 	if said, err := io.ReadAll(io.LimitReader(r, 4)); string(said) != "open" || err != nil {
-		e.t.Fatalf("%s: it says %q: %v", host, said, err)
+		w.t.Fatalf("%s: it says %q: %v", host, said, err)
 	}
 	return &connection{cmd, r}
 }
@@ -267,7 +267,7 @@ func (c *connection) open() bool {
 
 // What is refused just before the end, while the session's policies are still looked for, is told before it has ended.
 func TestNetworkEndsWhileItLooks(t *testing.T) {
-	e := newElsewhere(t)
+	e := newWorld(t)
 	c := e.policy("one.test")
 	n, err := Load()
 	childtest.Must(t, err)
@@ -277,7 +277,7 @@ func TestNetworkEndsWhileItLooks(t *testing.T) {
 		<-found
 		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
 	}}
-	if _, err := n.Begin(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, e.at()); err != nil {
+	if _, err := n.Begin(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, e.site()); err != nil {
 		t.Fatal(err)
 	}
 	e.expect("http://93.184.215.2:5432/", "onnect")
@@ -293,14 +293,14 @@ func TestNetworkEndsWhileItLooks(t *testing.T) {
 	}
 	close(found)
 	<-ended
-	if len(e.told) == 0 || e.told[0].Target != "tcp://93.184.215.2:5432" {
-		t.Errorf("told %+v", e.told)
+	if len(e.emitted) == 0 || e.emitted[0].Target != "tcp://93.184.215.2:5432" {
+		t.Errorf("told %+v", e.emitted)
 	}
 }
 
 // Egress that dies is started again, by the policy in force; one that takes no other policy is ended for it.
 func TestNetworkEgress(t *testing.T) {
-	e := newElsewhere(t)
+	e := newWorld(t)
 	n := e.begin(e.policy("one.test"))
 	defer n.End()
 	pid := func() int { // of the child that is egress
@@ -315,7 +315,7 @@ func TestNetworkEgress(t *testing.T) {
 	childtest.Must(t, n.Reload(2, e.policy("two.test")))
 	first := pid()
 	childtest.Must(t, syscall.Kill(first, syscall.SIGKILL))
-	if !e.heard("egress died") {
+	if !e.waitEvent("egress died") {
 		t.Error("its death isn't told")
 	}
 	e.expect("http://two.test/", "^hello")
@@ -332,7 +332,7 @@ func TestNetworkEgress(t *testing.T) {
 
 // Another process takes over what one has held, by the policy in force and with the same certificate authority.
 func TestNetworkResumed(t *testing.T) {
-	e := newElsewhere(t)
+	e := newWorld(t)
 	c := e.policy("one.test")
 	former := e.begin(c)
 	ca, err := egress.NewAuthority()
@@ -346,7 +346,7 @@ func TestNetworkResumed(t *testing.T) {
 	who := denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
 		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
 	}}
-	n, err := Resume(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, 1, e.at())
+	n, err := Resume(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, 1, e.site())
 	childtest.Must(t, err)
 	if got := string(n.net.egress.Ready().Authority); got != string(kept) {
 		t.Errorf("the authority is %q", got)
@@ -354,8 +354,8 @@ func TestNetworkResumed(t *testing.T) {
 	e.expect("http://one.test/", "^hello")
 	e.expect("http://two.test/", nowhere)
 	n.End()
-	if !e.heard("denial dns://two.test dns_denied") {
-		t.Errorf("no event among %+v", e.told)
+	if !e.waitEvent("denial dns://two.test dns_denied") {
+		t.Errorf("no event among %+v", e.emitted)
 	}
 	if left, _ := filepath.Glob(e.group.Path() + "/*/"); len(left) > 0 {
 		t.Errorf("left: %v", left)
@@ -364,7 +364,7 @@ func TestNetworkResumed(t *testing.T) {
 
 // The network namespace of a process is found by its pidfd.
 func TestNetworkOf(t *testing.T) {
-	e := newElsewhere(t)
+	e := newWorld(t)
 	cmd := exec.Command("sleep", "1000")
 	if err := cmd.Start(); err != nil { // where this thread is
 		t.Fatal(err)
@@ -377,7 +377,7 @@ func TestNetworkOf(t *testing.T) {
 	childtest.Must(t, err)
 	defer found.Close()
 	var want, got unix.Stat_t
-	childtest.Must(t, unix.Fstat(int(e.place.Fd()), &want))
+	childtest.Must(t, unix.Fstat(int(e.namespace.Fd()), &want))
 	if err := unix.Fstat(int(found.Fd()), &got); err != nil || got.Ino != want.Ino {
 		t.Errorf("%d, want %d, %v", got.Ino, want.Ino, err)
 	}

@@ -103,7 +103,7 @@ func (n *Network) startEgress(d reporter, o message.Instructions, place *os.File
 	o.Originals, o.Names = n.kernel.Descriptors()
 	opened := make(chan error)
 	forkexec.OnThread(func() {
-		err := control.EnterNetwork(place)
+		err := control.EnterNamespace(place)
 		if err == nil {
 			ports, err = control.OpenPorts(&o)
 		}
@@ -130,7 +130,7 @@ func (n *Network) closeSockets(place *os.File, which func(*cgroupsock.Session, *
 	done := make(chan struct{})
 	forkexec.OnThread(func() {
 		defer close(done)
-		if err = control.EnterNetwork(place); err != nil {
+		if err = control.EnterNamespace(place); err != nil {
 			return
 		}
 		var d *cgroupsock.Diag
@@ -144,7 +144,7 @@ func (n *Network) closeSockets(place *os.File, which func(*cgroupsock.Session, *
 }
 
 // ClosesSockets says why this machine can't close a session's sockets, if it can't.
-func ClosesSockets() error {
+func CanCloseSockets() error {
 	d, err := cgroupsock.OpenDiag()
 	if err == nil {
 		d.Close()
@@ -159,7 +159,7 @@ func (n *Network) Detach(cgroup int) error { return n.kernel.Detach(cgroup) }
 func (n *Network) Listen(listen func(*cgroupsock.Session) error) error { return listen(n.kernel) }
 
 // EndEgress ends egress, when the session needs it no more: what is left of that reaches nothing by name.
-func (n *Network) EndEgress() {
+func (n *Network) StopEgress() {
 	if n.egress != nil {
 		n.egress.End()
 		n.egress = nil

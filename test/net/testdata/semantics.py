@@ -25,7 +25,7 @@ def request(c, method, path, authority, scheme):
         if not more:
             break
         got += more
-    return "refused" if b"refused by toolguard" in got else "reached" if got.startswith(b"HTTP/1.1 ") else "no answer"
+    return "refused" if b"denied by toolguard" in got else "reached" if got.startswith(b"HTTP/1.1 ") else "no answer"
 
 def attempt(q):
     scheme, authority, host, port, path = parts(q["target"])
