@@ -7,7 +7,7 @@ import (
 )
 
 // An authority that was handed over makes certificates that are believed by who believes the one before.
-func TestAuthorityHandedOver(t *testing.T) {
+func TestAuthorityJSON(t *testing.T) {
 	a, err := NewAuthority()
 	must(t, err)
 	text, err := json.Marshal(a)

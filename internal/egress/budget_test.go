@@ -19,7 +19,7 @@ import (
 )
 
 // A request is counted with all that it says, and with its body as far as it's kept.
-func TestWeight(t *testing.T) {
+func TestRequestCost(t *testing.T) {
 	for length, body := range map[int64]int64{-1: maxScratch, 0: 0, 5: 5, maxScratch: maxScratch, maxScratch + 1: maxScratch} {
 		r := &http.Request{RequestURI: "/abc", Host: "a.com", Header: http.Header{"Name": {"value", "v"}}, ContentLength: length}
 		if got, want := requestCost(r), streamCost+body+int64(len("/abca.comNamevalueNamev")); got != want {
@@ -28,7 +28,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// What a session has open holds so much here and no more: what is too much is refused and told, and when something ends there's room.
+// What a session has open holds so much here and no more: what is too much is refused and reported, and when something ends there's room.
 func TestBudget(t *testing.T) {
 	var arrived, answer sync.WaitGroup
 	answer.Add(1)
@@ -63,7 +63,7 @@ func TestBudget(t *testing.T) {
 	if _, err := cl.Get("https://a.com/"); err == nil {
 		t.Error("a connection there's no room for is answered")
 	}
-	w.wantTold("limit https://a.com:443")
+	w.wantDenials("limit https://a.com:443")
 	empty()
 	if got := get("/"); got != 200 {
 		t.Errorf("when there's room: %d", got)
@@ -83,7 +83,7 @@ func TestBudget(t *testing.T) {
 	if got := get("/"); got != 503 {
 		t.Errorf("a stream there's no room for: %d", got)
 	}
-	w.wantTold("limit https://a.com:443")
+	w.wantDenials("limit https://a.com:443")
 	answer.Done()
 	if got := []int{<-done, <-done}; !slices.Equal(got, []int{200, 200}) {
 		t.Errorf("those before: %d", got)
@@ -92,24 +92,24 @@ func TestBudget(t *testing.T) {
 		t.Errorf("a stream when others have ended: %d", got)
 	}
 	// long heads of HTTP/1
-	w.put("203.0.113.1:80", &cdn{})
+	w.serve("203.0.113.1:80", &cdn{})
 	long := "GET / HTTP/1.1\r\nHost: a.com\r\nX: " + strings.Repeat("x", shortHead) + "\r\n\r\n"
-	if statuses, _ := say(t, w.dial("203.0.113.1:80"), long); !slices.Equal(statuses, []int{200}) {
+	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), long); !slices.Equal(statuses, []int{200}) {
 		t.Errorf("a long head: %d", statuses)
 	}
 	empty()
 	empty = fill(0)
-	if statuses, _ := say(t, w.dial("203.0.113.1:80"), long); !slices.Equal(statuses, []int{503}) {
+	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), long); !slices.Equal(statuses, []int{503}) {
 		t.Errorf("a long head there's no room for: %d", statuses)
 	}
-	w.wantTold("limit http://a.com:80")
-	if statuses, _ := say(t, w.dial("203.0.113.1:80"), "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"); !slices.Equal(statuses, []int{200}) {
+	w.wantDenials("limit http://a.com:80")
+	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"); !slices.Equal(statuses, []int{200}) {
 		t.Errorf("a short one: %d", statuses)
 	}
 	empty()
 	// all is given back
 	cl.CloseIdleConnections()
-	for end := time.Now().Add(patience); held() > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); held() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d are still held when all has ended", held())
 		}
@@ -118,7 +118,7 @@ func TestBudget(t *testing.T) {
 
 // A further connection to a server that takes few requests on one is counted too.
 func TestBudgetOfServers(t *testing.T) {
-	w, server, client := newReading(t)
+	w, server, client := newIntercepting(t)
 	arrived, answer := make(chan struct{}, 2), make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -154,7 +154,7 @@ func TestBudgetOfServers(t *testing.T) {
 	if got := get("/"); got != 503 {
 		t.Errorf("a connection there's no room for: %d", got)
 	}
-	w.wantTold("limit https://a.com:443")
+	w.wantDenials("limit https://a.com:443")
 	giveBack()
 	if got := get("/"); got != 200 || w.dials() != 2 {
 		t.Errorf("when there's room: %d, by %d connections", got, w.dials())
@@ -183,7 +183,7 @@ func TestBudgetOfServers(t *testing.T) {
 
 // The head of a response is a server's word, and holds as little: for a long one there must be room until it's passed on, and one that
 // has begun must be whole soon.
-func TestBudgetOfReplies(t *testing.T) {
+func TestBudgetOfResponses(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.s.helloTimeout = time.Second
 	w.zone.set("a.com", "203.0.113.1")
@@ -214,7 +214,7 @@ func TestBudgetOfReplies(t *testing.T) {
 	}
 	empty := func(when string) {
 		t.Helper()
-		for end := time.Now().Add(patience); w.s.budget.used.Load() > 0; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(testTimeout); w.s.budget.used.Load() > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%d are still held %s", w.s.budget.used.Load(), when)
 			}
@@ -234,7 +234,7 @@ func TestBudgetOfReplies(t *testing.T) {
 	if _, resp, err := ask("/whole"); err != nil || resp.StatusCode != 503 {
 		t.Errorf("a long head there's no room for: %v %v", resp, err)
 	}
-	w.wantTold("limit http://a.com:80/whole")
+	w.wantDenials("limit http://a.com:80/whole")
 }
 
 // A hello that isn't whole holds no more than its connection's buffer, or what there's room for; that ends with it.
@@ -243,7 +243,7 @@ func TestBudgetOfHellos(t *testing.T) {
 	w.resolve("a.com", a4)
 	held := func(want int64) {
 		t.Helper()
-		for end := time.Now().Add(patience); w.s.budget.used.Load() != want; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(testTimeout); w.s.budget.used.Load() != want; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%d are held, want %d", w.s.budget.used.Load(), want)
 			}
@@ -258,17 +258,17 @@ func TestBudgetOfHellos(t *testing.T) {
 	}{{whole[:len(whole)-1], 0}, {long, helloCost}, {pieces, helloCost}} {
 		c := w.dial("203.0.113.1:443")
 		c.Write(x.text)
-		for end := time.Now().Add(patience); len(w.s.connSlots) == 0 && time.Now().Before(end); {
+		for end := time.Now().Add(testTimeout); len(w.s.connSlots) == 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		held(x.held)
 		c.Close()
-		for end := time.Now().Add(patience); len(w.s.connSlots) > 0 && time.Now().Before(end); {
+		for end := time.Now().Add(testTimeout); len(w.s.connSlots) > 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		held(0)
 	}
-	w.forget()
+	w.clearDenials()
 	if _, err := w.s.budget.reserve(maxBudget - helloCost + 1); err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestBudgetOfHellos(t *testing.T) {
 	if b, err := io.ReadAll(io.LimitReader(c, int64(len(accessDenied)))); err != nil || string(b) != string(accessDenied) {
 		t.Errorf("a long hello there's no room for: %v %x", err, b)
 	}
-	w.wantTold("limit https://a.com:443")
+	w.wantDenials("limit https://a.com:443")
 	c = w.dial("203.0.113.1:443")
 	c.Write(whole)
 	if b, err := io.ReadAll(io.LimitReader(c, 1)); err != nil || b[0] == accessDenied[0] {

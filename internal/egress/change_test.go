@@ -45,7 +45,7 @@ func TestChange(t *testing.T) {
 		clients[name], mayDial[name] = cl, may
 	}
 	change := func(l policy.SourceLayer) error {
-		for w.passing() > 0 { // a response that the client has is passed on for a moment yet
+		for w.countTransfers() > 0 { // a response that the client has is passed on for a moment yet
 			time.Sleep(time.Millisecond)
 		}
 		came := make(chan error)
@@ -111,8 +111,8 @@ func (k *kept) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// What another policy denies ends when that comes into force, in whatever form it's passed on, and is told; the same that it grants goes on.
-func TestChangeEndsWhatIsPassedOn(t *testing.T) {
+// What another policy denies ends when that comes into force, in whatever form it's passed on, and is reported; the same that it grants goes on.
+func TestChangeEndsConnections(t *testing.T) {
 	rules := []policy.NetRule{{Host: "c.com", Port: 5432, Allow: true}}
 	for _, host := range []string{"a.com", "b.com"} {
 		rules = append(rules, allow(host), policy.NetRule{Host: host, Port: 5432, Allow: true})
@@ -127,7 +127,7 @@ func TestChangeEndsWhatIsPassedOn(t *testing.T) {
 	}
 	w.start()
 	const webSocket = "Connection: upgrade\r\nUpgrade: websocket\r\n"
-	kinds := []struct{ name, port, says, told string }{
+	kinds := []struct{ name, port, says, reported string }{
 		{"raw", "5432", "says this\n\n", "host_not_listed tcp://a.com:5432"},
 		{"TLS", "443", "hello", "host_not_listed https://a.com:443"},
 		{"response", "80", "GET / HTTP/1.1\r\nHost: HOST\r\n\r\n", "host_not_listed http://a.com:80/"},
@@ -146,15 +146,15 @@ func TestChangeEndsWhatIsPassedOn(t *testing.T) {
 			io.WriteString(c, says)
 			open[k.name+" "+host] = bufio.NewReader(c)
 			if !ticks(open[k.name+" "+host], 2) {
-				t.Fatalf("%s of %s isn't passed on: told %q", k.name, host, w.told())
+				t.Fatalf("%s of %s isn't passed on: reported %q", k.name, host, w.reported())
 			}
 		}
 	}
 	must(t, w.s.current().reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: append(rules[:1:1], rules[3:]...)}), Generation: 2}))
-	told := w.told()
+	reported := w.reported()
 	for _, k := range kinds {
-		if !slices.Contains(told, k.told) {
-			t.Errorf("%s: told %q, not %s", k.name, told, k.told)
+		if !slices.Contains(reported, k.reported) {
+			t.Errorf("%s: reported %q, not %s", k.name, reported, k.reported)
 		}
 		if ticks(open[k.name+" a.com"], 1<<20) {
 			t.Errorf("%s goes on", k.name)
@@ -163,16 +163,16 @@ func TestChangeEndsWhatIsPassedOn(t *testing.T) {
 			t.Errorf("%s has ended though it's still granted", k.name)
 		}
 	}
-	if len(told) != len(kinds) {
-		t.Errorf("told %q", told)
+	if len(reported) != len(kinds) {
+		t.Errorf("reported %q", reported)
 	}
-	if n := w.passing(); n != len(kinds)+1 { // the tunnel, and what is said in it
+	if n := w.countTransfers(); n != len(kinds)+1 { // the tunnel, and what is said in it
 		t.Errorf("%d are watched", n)
 	}
 }
 
 // passing is how much is passed on now.
-func (w *world) passing() (n int) {
+func (w *world) countTransfers() (n int) {
 	w.s.transfers.Range(func(_, _ any) bool {
 		n++
 		return true
@@ -203,9 +203,9 @@ func TestChangeEndsRequest(t *testing.T) {
 	}
 	stays := policy.SourceLayer{Authority: policy.Session, TLSIntercept: true, Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/stays", Allow: true}}}
 	must(t, w.s.current().reload(&Change{Policy: compileLayer(t, stays), Generation: 2}))
-	w.wantTold("host_not_listed https://a.com:443/ends")
-	if ticks(open["/ends"], 1<<20) || !ticks(open["/stays"], 100) || len(w.dialled) != 1 {
-		t.Errorf("what is denied goes on, or what is granted ends; %d connections", len(w.dialled))
+	w.wantDenials("host_not_listed https://a.com:443/ends")
+	if ticks(open["/ends"], 1<<20) || !ticks(open["/stays"], 100) || len(w.dialed) != 1 {
+		t.Errorf("what is denied goes on, or what is granted ends; %d connections", len(w.dialed))
 	}
 }
 
@@ -247,7 +247,7 @@ func ticks(in *bufio.Reader, n int) bool {
 }
 
 // A change that can't be made isn't.
-func TestChangeRefused(t *testing.T) {
+func TestChangeFails(t *testing.T) {
 	changes := make(chan Change)
 	w := newWorld(t, allow("a.com"))
 	w.s.Changes = changes
@@ -265,7 +265,7 @@ func TestChangeRefused(t *testing.T) {
 }
 
 // What the former policy grants isn't noted down any more when another one has come while a name server was asked.
-func TestChangeWhileAsked(t *testing.T) {
+func TestChangeDuringLookup(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "a.com", Port: 5432, Allow: true})
 	w.zone.set("a.com", "203.0.113.1")
 	w.start()
@@ -285,13 +285,13 @@ func TestChangeWhileAsked(t *testing.T) {
 	if a := former.resolve(context.Background(), &q, client{}); a.Code != dnsmessage.RCodeServerFailure || permitted() > 0 {
 		t.Errorf("it's answered %+v, or permitted", a)
 	}
-	if told := w.told(); len(told) != 1 || !strings.HasPrefix(told[0], "dns_denied ") || !strings.HasSuffix(told[0], " dns://a.com") || !w.noted("the policy has changed meanwhile") {
-		t.Errorf("told %q", told)
+	if reported := w.reported(); len(reported) != 1 || !strings.HasPrefix(reported[0], "dns_denied ") || !strings.HasSuffix(reported[0], " dns://a.com") || !w.hasNote("the policy has changed meanwhile") {
+		t.Errorf("reported %q", reported)
 	}
 }
 
 // A connection that has said nothing yet is decided on by the policy that's in force when it does.
-func TestChangeBeforeItSpeaks(t *testing.T) {
+func TestChangeBeforeFirstByte(t *testing.T) {
 	w := newWorld(t, allow("a.com"), policy.NetRule{Host: "a.com", Port: 443, Allow: true})
 	w.zone.set("a.com", "203.0.113.1")
 	got := make(chan string, 1)
@@ -305,7 +305,7 @@ func TestChangeBeforeItSpeaks(t *testing.T) {
 		for len(w.s.connSlots) == 0 {
 			time.Sleep(time.Millisecond) // until it's served
 		}
-		for end := time.Now().Add(patience); w.dials() <= i && time.Now().Before(end); {
+		for end := time.Now().Add(testTimeout); w.dials() <= i && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		former := w.s.current()
@@ -316,7 +316,7 @@ func TestChangeBeforeItSpeaks(t *testing.T) {
 		if s := <-got; s != "" {
 			t.Errorf("the server got %q", s)
 		}
-		w.wantTold("rule_denies net.1 " + map[bool]string{true: "tcp://a.com:443", false: "https://a.com:443"}[text[0] == 'E'])
+		w.wantDenials("rule_denies net.1 " + map[bool]string{true: "tcp://a.com:443", false: "https://a.com:443"}[text[0] == 'E'])
 		must(t, w.s.current().reload(&Change{Policy: former.Policy, Generation: 2}))
 	}
 }

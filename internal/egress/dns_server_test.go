@@ -44,7 +44,7 @@ func TestResolve(t *testing.T) {
 		typ  dnsmessage.Type
 		want string
 		code dnsmessage.RCode
-		told string
+		reported string
 	}{
 		{"a.com", a4, "203.0.113.1 203.0.113.2", ok, ""},
 		{"A.CoM", a4, "203.0.113.1 203.0.113.2", ok, ""},
@@ -77,7 +77,7 @@ func TestResolve(t *testing.T) {
 		{"a.b.c.d.e.f.g.wild.com", a4, "", nxdom, "limit net.2 dns://a.b.c.d.e.f.g.wild.com"},
 		{long + "." + long + ".wild.com", a4, "", nxdom, "limit net.2 dns://" + long + "." + long + ".wild.com"},
 	} {
-		before := len(w.zone.asked())
+		before := len(w.zone.queried())
 		addrs, code := w.resolve(x.name, x.typ)
 		var got []string
 		for _, a := range addrs {
@@ -86,12 +86,12 @@ func TestResolve(t *testing.T) {
 		if strings.Join(got, " ") != x.want || code != x.code {
 			t.Errorf("%s %s: %q %s, want %q %s", x.name, x.typ, got, code, x.want, x.code)
 		}
-		if told := strings.Join(w.told(), " "); told != x.told {
-			t.Errorf("%s %s: told %q, want %q", x.name, x.typ, told, x.told)
+		if reported := strings.Join(w.reported(), " "); reported != x.reported {
+			t.Errorf("%s %s: reported %q, want %q", x.name, x.typ, reported, x.reported)
 		}
-		w.forget()
+		w.clearDenials()
 		refused := x.code == nxdom && x.name != "none.wild.com" && x.name != "to-evil.com"
-		if asked := len(w.zone.asked()) > before; asked && (refused || x.typ != a4 && x.typ != a6 || x.name == "localhost") {
+		if asked := len(w.zone.queried()) > before; asked && (refused || x.typ != a4 && x.typ != a6 || x.name == "localhost") {
 			t.Errorf("%s %s was asked upstream", x.name, x.typ)
 		}
 	}
@@ -140,14 +140,14 @@ func TestPermit(t *testing.T) {
 			t.Errorf("%s: %q, want %q", x.name, got, x.want)
 		}
 	}
-	w.forget()
-	w.jam(errors.New("the map is full"))
+	w.clearDenials()
+	w.failPermit(errors.New("the map is full"))
 	if addrs, code := w.resolve("x.db.com", a4); len(addrs) > 0 || code != dnsmessage.RCodeServerFailure {
-		t.Errorf("an answer that the kernel wasn't told: %v, %s", addrs, code)
+		t.Errorf("an answer that the kernel wasn't reported: %v, %s", addrs, code)
 	}
-	w.wantTold("engine_error dns://x.db.com")
+	w.wantDenials("engine_error dns://x.db.com")
 	if addrs, _ := w.resolve("web.com", a4); len(addrs) != 1 {
-		t.Error("what the kernel needn't be told isn't answered")
+		t.Error("what the kernel needn't be reported isn't answered")
 	}
 }
 
@@ -164,7 +164,7 @@ func TestExtendedError(t *testing.T) {
 	msg, err := m.Pack()
 	must(t, err)
 	var got dnsmessage.Message
-	if err := got.Unpack(w.ask(msg)); err != nil || len(got.Additionals) != 1 {
+	if err := got.Unpack(w.query(msg)); err != nil || len(got.Additionals) != 1 {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	want := []dnsmessage.Option{{Code: 15, Data: []byte("\x00\x12toolguard: rule_denies (net.2, p.toml:2:1)")}}
@@ -187,17 +187,17 @@ func TestBadQueries(t *testing.T) {
 		m.ID = 77
 		msg, err := m.Pack()
 		must(t, err)
-		if addrs, code := addrsIn(t, w.ask(msg)); len(addrs) > 0 || code != dnsmessage.RCodeFormatError {
+		if addrs, code := addrsIn(t, w.query(msg)); len(addrs) > 0 || code != dnsmessage.RCodeFormatError {
 			t.Errorf("%s: %v %s", name, addrs, code)
 		}
-		w.wantTold("host_mismatch dns://")
+		w.wantDenials("host_mismatch dns://")
 	}
 	chaos := query(t, "a.com", a4)
 	chaos[len(chaos)-1] = 3
-	if addrs, code := addrsIn(t, w.ask(chaos)); len(addrs) > 0 || code != ok {
+	if addrs, code := addrsIn(t, w.query(chaos)); len(addrs) > 0 || code != ok {
 		t.Errorf("another class: %v %s", addrs, code)
 	}
-	w.wantTold("dns_denied dns://a.com")
+	w.wantDenials("dns_denied dns://a.com")
 	c, err := net.Dial("udp4", w.udp.String())
 	must(t, err)
 	defer c.Close()
@@ -211,23 +211,23 @@ func TestBadQueries(t *testing.T) {
 	if _, err := c.Write(query(t, "a.com", a4)); err != nil {
 		t.Fatal(err)
 	}
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(testTimeout))
 	buf := make([]byte, 512)
 	n, err := c.Read(buf)
 	must(t, err)
 	if addrs, _ := addrsIn(t, buf[:n]); len(addrs) != 1 {
 		t.Errorf("the first answer is %x", buf[:n])
 	}
-	if len(w.zone.asked()) != 1 {
-		t.Errorf("upstream was asked %q", w.zone.asked())
+	if len(w.zone.queried()) != 1 {
+		t.Errorf("upstream was asked %q", w.zone.queried())
 	}
-	w.wantTold("host_mismatch dns://", "host_mismatch dns://", "host_mismatch dns://")
+	w.wantDenials("host_mismatch dns://", "host_mismatch dns://", "host_mismatch dns://")
 	long := w.dial("203.0.113.1:53")
 	long.Write(dns.Frame(make([]byte, maxQuerySize+1))[:2])
 	if rest, err := io.ReadAll(long); err != nil || len(rest) > 0 {
 		t.Errorf("too long a question: %q, %v", rest, err)
 	}
-	w.wantTold("host_mismatch dns://")
+	w.wantDenials("host_mismatch dns://")
 }
 
 // Answers that don't fit are cut by UDP and whole by TCP, here and upstream.
@@ -238,7 +238,7 @@ func TestLongAnswers(t *testing.T) {
 		addrs = append(addrs, fmt.Sprintf("203.0.113.%d", i+1))
 	}
 	w.zone.set("many.com", strings.Join(addrs, " "))
-	w.zone.first(func(m dnsmessage.Message, tcp bool) [][]byte {
+	w.zone.setPrelude(func(m dnsmessage.Message, tcp bool) [][]byte {
 		if tcp {
 			return nil
 		}
@@ -247,7 +247,7 @@ func TestLongAnswers(t *testing.T) {
 		return [][]byte{b, nil}
 	})
 	w.start()
-	msg := w.ask(query(t, "many.com", a4))
+	msg := w.query(query(t, "many.com", a4))
 	var m dnsmessage.Message
 	if err := m.Unpack(msg); err != nil || !m.Truncated || len(m.Answers) > 0 || len(msg) > 512 {
 		t.Errorf("by UDP: %v, %d bytes, %+v", err, len(msg), m.Header)
@@ -283,7 +283,7 @@ func TestForgedAnswers(t *testing.T) {
 		}
 		return b
 	}
-	w.zone.first(func(m dnsmessage.Message, _ bool) [][]byte {
+	w.zone.setPrelude(func(m dnsmessage.Message, _ bool) [][]byte {
 		return [][]byte{
 			forged(m, func(m *dnsmessage.Message) { m.ID++ }),
 			forged(m, func(m *dnsmessage.Message) { m.Response = false }),
@@ -303,7 +303,7 @@ func TestForgedAnswers(t *testing.T) {
 	}
 	w.zone.mu.Unlock()
 	// One that guessed the number but not the capitals only makes us ask by TCP.
-	w.zone.first(func(m dnsmessage.Message, tcp bool) [][]byte {
+	w.zone.setPrelude(func(m dnsmessage.Message, tcp bool) [][]byte {
 		if tcp {
 			return nil
 		}
@@ -315,13 +315,13 @@ func TestForgedAnswers(t *testing.T) {
 		t.Errorf("with other capitals: %v", got)
 	}
 	// Control: what is forged well is believed.
-	w.zone.first(func(m dnsmessage.Message, _ bool) [][]byte {
+	w.zone.setPrelude(func(m dnsmessage.Message, _ bool) [][]byte {
 		return [][]byte{forged(m, func(*dnsmessage.Message) {}), nil}
 	})
 	if got, _ := w.resolve("a-rather-long-name-for-capitals.com", a4); len(got) != 1 || got[0] != netip.MustParseAddr("203.0.113.66") {
 		t.Errorf("control: %v", got)
 	}
-	w.zone.first(func(m dnsmessage.Message, _ bool) [][]byte {
+	w.zone.setPrelude(func(m dnsmessage.Message, _ bool) [][]byte {
 		return [][]byte{forged(m, func(m *dnsmessage.Message) { m.Answers[0].Header.Class = dnsmessage.ClassCHAOS }), nil}
 	})
 	if got, _ := w.resolve("a-rather-long-name-for-capitals.com", a4); len(got) != 0 {
@@ -333,7 +333,7 @@ func TestForgedAnswers(t *testing.T) {
 func TestUpstreamServers(t *testing.T) {
 	w := newWorld(t, allow("capitals-get-lost.com"))
 	w.zone.set("capitals-get-lost.com", "203.0.113.1")
-	w.zone.first(func(m dnsmessage.Message, _ bool) [][]byte {
+	w.zone.setPrelude(func(m dnsmessage.Message, _ bool) [][]byte {
 		m.Questions[0].Name = dnsmessage.MustNewName(strings.ToLower(m.Questions[0].Name.String()))
 		m.Additionals = nil
 		return [][]byte{w.zone.answer(m), nil}
@@ -348,7 +348,7 @@ func TestUpstreamServers(t *testing.T) {
 	}
 }
 
-// When upstream is slow what needs it not is answered, and what does is told so at once.
+// When upstream is slow what needs it not is answered, and what does is reported so at once.
 func TestBusy(t *testing.T) {
 	w := newWorld(t, allow("*.slow.com"))
 	w.zone.set("a.slow.com", "203.0.113.1")
@@ -361,13 +361,13 @@ func TestBusy(t *testing.T) {
 	if _, code := w.resolve("a.slow.com", a4); code != dnsmessage.RCodeServerFailure {
 		t.Error(code)
 	}
-	w.wantTold("limit dns://a.slow.com")
+	w.wantDenials("limit dns://a.slow.com")
 	if _, code := w.resolve("other.com", a4); code != nxdom {
 		t.Error(code)
 	}
 }
 
-func TestMemory(t *testing.T) {
+func TestNameCache(t *testing.T) {
 	var m nameCache
 	addr := netip.MustParseAddr("203.0.113.1")
 	m.add("gone.com", addr, time.Now().Add(-time.Second))
@@ -395,15 +395,15 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// A datagram that isn't of the session is neither answered nor told, whatever is asked.
-func TestOthersDatagrams(t *testing.T) {
+// A datagram that isn't of the session is neither answered nor reported, whatever is asked.
+func TestForeignDatagrams(t *testing.T) {
 	w := newWorld(t, allow("a.com")).start()
 	w.zone.set("a.com", "203.0.113.1")
 	c, err := net.Dial("udp4", w.udp.String())
 	must(t, err)
 	defer c.Close()
 	w.mu.Lock()
-	w.stranger = c.LocalAddr().(*net.UDPAddr).AddrPort()
+	w.foreign = c.LocalAddr().(*net.UDPAddr).AddrPort()
 	w.mu.Unlock()
 	if _, err := c.Write(query(t, "evil.com", a4)); err != nil {
 		t.Fatal(err)
@@ -411,7 +411,7 @@ func TestOthersDatagrams(t *testing.T) {
 	if got, code := w.resolve("a.com", a4); len(got) != 1 || code != dnsmessage.RCodeSuccess {
 		t.Errorf("the session's own: %v %s", got, code)
 	}
-	w.wantTold()
+	w.wantDenials()
 	if n := w.s.Queries(); n != 1 {
 		t.Errorf("%d questions count, not one", n)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // On a port where anything may be said a server that speaks first is heard at once, and a client is decided on however late it speaks.
-func TestWhoSpeaksFirst(t *testing.T) {
+func TestServerFirst(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "mail.com", Port: 2525, Allow: true}, policy.NetRule{Host: "evil.com", Port: 2525, Scheme: "https"})
 	w.zone.set("mail.com", "203.0.113.2")
 	w.zone.set("evil.com", "203.0.113.2")
@@ -55,7 +55,7 @@ func TestWhoSpeaksFirst(t *testing.T) {
 	if s := <-got; s != "" {
 		t.Errorf("the server got %x", s)
 	}
-	w.wantTold("rule_denies net.2 https://evil.com:2525")
+	w.wantDenials("rule_denies net.2 https://evil.com:2525")
 
 	c = w.dial("203.0.113.2:2525") // what could become a request is passed on when it doesn't
 	io.WriteString(c, "QUIT")
@@ -67,7 +67,7 @@ func TestWhoSpeaksFirst(t *testing.T) {
 	c.Close()
 
 	w.dial("203.0.113.2:2525").Close() // nobody speaks
-	for end := time.Now().Add(patience); len(w.s.connSlots) > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); len(w.s.connSlots) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a connection on which nobody spoke is still served")
 		}
@@ -75,15 +75,15 @@ func TestWhoSpeaksFirst(t *testing.T) {
 }
 
 // A name that's allowed by default on a port that no rule of its own has is looked up for it.
-func TestByDefault(t *testing.T) {
+func TestAllowedByDefault(t *testing.T) {
 	l := policy.SourceLayer{Net: []policy.NetRule{denied("other.com"), {Host: "web.com", Scheme: "http", Port: 8080, PathPrefix: "/admin"}}}
 	l.Defaults[policy.Net] = policy.Allow
 	w := newWorldOf(t, l)
 	w.zone.set("other.com", "203.0.113.2")
-	w.put("203.0.113.2:8080", &cdn{})
+	w.serve("203.0.113.2:8080", &cdn{})
 	w.start()
 	for host, want := range map[string]int{"other.com": 200, "web.com": 403} {
-		statuses, _ := say(t, w.dial("203.0.113.2:8080"), "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+		statuses, _ := sendHTTP(t, w.dial("203.0.113.2:8080"), "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
 		if len(statuses) != 1 || statuses[0] != want {
 			t.Errorf("%s: %d, want %d", host, statuses, want)
 		}
@@ -91,7 +91,7 @@ func TestByDefault(t *testing.T) {
 }
 
 // A wait for the client that the server ended before it began is over.
-func TestEndedBeforeItBegan(t *testing.T) {
+func TestServerFirstEndsWait(t *testing.T) {
 	w := newWorld(t)
 	l := w.listen("203.0.113.2:2525")
 	c, err := net.Dial("tcp4", l.Addr().String())

@@ -15,7 +15,7 @@ import (
 )
 
 // Whatever is asked, the answer is one to that, small enough, and names nothing that wasn't granted.
-func FuzzQuestion(f *testing.F) {
+func FuzzQuery(f *testing.F) {
 	w := newWorld(f, policy.NetRule{Host: "localhost", Port: 80, Allow: true})
 	w.s.init()
 	w.s.latest = w.s
@@ -26,7 +26,7 @@ func FuzzQuestion(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		out := w.s.answer(t.Context(), msg, client{}, false)
-		w.forget()
+		w.clearDenials()
 		if out == nil {
 			return
 		}
@@ -112,7 +112,7 @@ func sameAsGo(t *testing.T, h *head, out []byte) {
 }
 
 // Whatever a client begins with, more of it doesn't change what it was recognized as.
-func FuzzRecognize(f *testing.F) {
+func FuzzClassify(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: a\r\n"))
 	f.Add([]byte("PRI * HTTP/2.0\r\n"))
 	f.Add([]byte("\x16\x03\x01"))

@@ -15,7 +15,7 @@ import (
 
 // A client that gives up on a server which doesn't answer leaves no connection there, whatever it has sent, under TLS too.
 func TestGoneClients(t *testing.T) {
-	w, server, client := newReading(t)
+	w, server, client := newIntercepting(t)
 	w.s.clientCheckInterval = 10 * time.Millisecond
 	asked, left := make(chan struct{}, 1), make(chan struct{}, 1)
 	for _, l := range []net.Listener{w.listen("203.0.113.1:80"), tls.NewListener(w.listen("203.0.113.1:443"), server)} {
@@ -52,7 +52,7 @@ func TestGoneClients(t *testing.T) {
 		x.leave(c)
 		select {
 		case <-left:
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Fatalf("%s: the server is still waited for", name)
 		}
 	}
@@ -83,7 +83,7 @@ func TestHalfClosed(t *testing.T) {
 		}
 	}
 	io.WriteString(s, "x")
-	for end := time.Now().Add(patience); clientGone(at, &got); {
+	for end := time.Now().Add(testTimeout); clientGone(at, &got); {
 		if time.Now().After(end) {
 			t.Fatal("gone though it gets something")
 		}
@@ -91,7 +91,7 @@ func TestHalfClosed(t *testing.T) {
 }
 
 // What has ended on one side, and on which nothing comes any more, doesn't stay for ever. What has ended on none does.
-func TestHalfEnded(t *testing.T) {
+func TestIdleHalfClosed(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "203.0.113.1", Port: 7000, Allow: true})
 	w.s.halfCloseTimeout = 50 * time.Millisecond
 	over := make(chan struct{})
@@ -112,7 +112,7 @@ func TestHalfEnded(t *testing.T) {
 		}
 	}
 	half.CloseWrite()
-	half.SetReadDeadline(time.Now().Add(patience))
+	half.SetReadDeadline(time.Now().Add(testTimeout))
 	if _, err := io.Copy(io.Discard, half); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("half a connection stays")
 	}

@@ -28,7 +28,7 @@ func TestHosts(t *testing.T) {
 		w.s.Hosts[name] = []netip.Addr{netip.MustParseAddr(addr)}
 	}
 	for _, to := range []string{"10.0.0.5:80", "10.0.0.7:80", "10.0.0.8:80", "10.0.0.9:80", "10.0.0.6:80"} {
-		w.put(to, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "hello") }))
+		w.serve(to, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "hello") }))
 	}
 	w.start()
 	get := func(to, host string) int {
@@ -42,7 +42,7 @@ func TestHosts(t *testing.T) {
 	for _, x := range []struct {
 		to, host string
 		status   int
-		told     []string
+		reported     []string
 	}{
 		{"10.0.0.5:80", "intranet.test", 200, nil},
 		{"10.0.0.7:80", "a.corp.test", 200, nil},
@@ -54,7 +54,7 @@ func TestHosts(t *testing.T) {
 		if got := get(x.to, x.host); got != x.status {
 			t.Errorf("%s at %s: %d, want %d", x.host, x.to, got, x.status)
 		}
-		w.wantTold(x.told...)
+		w.wantDenials(x.reported...)
 	}
 	if addrs, code := w.resolve("intranet.test", dnsmessage.TypeA); code != dnsmessage.RCodeSuccess || !slices.Equal(addrs, w.s.Hosts["intranet.test"]) {
 		t.Errorf("intranet.test: %v, %s", addrs, code)

@@ -19,21 +19,21 @@ import (
 )
 
 // heads is a client that says whatever it likes in HTTP/2.
-type heads struct {
+type h2Client struct {
 	*http2.Framer
 	text bytes.Buffer
 	enc  *hpack.Encoder
 }
 
-func newHeads(c io.ReadWriter) *heads {
-	h := &heads{}
+func newHeads(c io.ReadWriter) *h2Client {
+	h := &h2Client{}
 	h.Framer, h.enc = http2.NewFramer(c, c), hpack.NewEncoder(&h.text)
 	h.AllowIllegalWrites, h.ReadMetaHeaders = true, hpack.NewDecoder(4096, nil)
 	return h
 }
 
 // fields are encoded as they are: names and values in turn.
-func (h *heads) fields(l ...string) []byte {
+func (h *h2Client) fields(l ...string) []byte {
 	h.text.Reset()
 	for i := 0; i < len(l); i += 2 {
 		h.enc.WriteField(hpack.HeaderField{Name: l[i], Value: l[i+1]})
@@ -41,18 +41,18 @@ func (h *heads) fields(l ...string) []byte {
 	return h.text.Bytes()
 }
 
-func (h *heads) ask(stream uint32, fields ...string) {
+func (h *h2Client) request(stream uint32, fields ...string) {
 	h.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: h.fields(fields...), EndStream: true, EndHeaders: true})
 }
 
 // raw says a frame with a length that it needn't have.
-func (h *heads) raw(w io.Writer, length int, kind, flags byte, stream uint32, payload []byte) {
+func (h *h2Client) raw(w io.Writer, length int, kind, flags byte, stream uint32, payload []byte) {
 	w.Write(append([]byte{byte(length >> 16), byte(length >> 8), byte(length), kind, flags, byte(stream >> 24), byte(stream >> 16), byte(stream >> 8), byte(stream)}, payload...))
 }
 
 var plainHead = []string{":method", "GET", ":scheme", "https", ":authority", "a.com", ":path", "/"}
 
-// What's malformed, or too much, is refused by net/http, and told as all is; each once.
+// What's malformed, or too much, is refused by net/http, and reported as all is; each once.
 func TestMalformedHTTP2(t *testing.T) {
 	w, cfg := intercepting(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if status, err := strconv.Atoi(r.URL.Path[1:]); err == nil {
@@ -71,45 +71,45 @@ func TestMalformedHTTP2(t *testing.T) {
 	with := func(f ...string) []string { return append(slices.Clone(plainHead), f...) }
 	for _, x := range []struct {
 		name string
-		say  func(c *tls.Conn, h *heads)
+		say  func(c *tls.Conn, h *h2Client)
 		got  string
-		told []string
+		reported []string
 	}{
-		{"a request", func(_ *tls.Conn, h *heads) { h.ask(1, plainHead...) }, "200", nil},
-		{"the server's own 400", func(_ *tls.Conn, h *heads) { h.ask(1, path("/400")...) }, "400", nil},
-		{"the server's own 431", func(_ *tls.Conn, h *heads) { h.ask(1, path("/431")...) }, "431", nil},
-		{"a method in small letters", func(_ *tls.Conn, h *heads) { h.ask(1, append([]string{":method", "get"}, plainHead[2:]...)...) }, "400", []string{bad}},
-		{"denied", func(_ *tls.Conn, h *heads) { h.ask(1, path("/admin")...) }, "403", []string{"rule_denies net.2 https://a.com:443/admin"}},
-		{"a line break in a value", func(_ *tls.Conn, h *heads) { h.ask(1, with("x", "a\r\nhost: evil.com")...) }, "reset", []string{bad}},
-		{"a line break in the path", func(_ *tls.Conn, h *heads) { h.ask(1, path("/ HTTP/1.1\r\nHost: evil.com\r\n\r\n")...) }, "reset", []string{bad}},
-		{"a space in the path", func(_ *tls.Conn, h *heads) { h.ask(1, path("/a b")...) }, "400", []string{bad}},
-		{"capitals in a name", func(_ *tls.Conn, h *heads) { h.ask(1, with("X-Y", "z")...) }, "reset", []string{bad}},
-		{"a pseudo field that isn't one", func(_ *tls.Conn, h *heads) { h.ask(1, append([]string{":x", "y"}, plainHead...)...) }, "reset", []string{bad}},
-		{"a pseudo field after the others", func(_ *tls.Conn, h *heads) { h.ask(1, with("x", "y", ":path", "/admin")...) }, "reset", []string{bad}},
-		{"two paths", func(_ *tls.Conn, h *heads) { h.ask(1, with(":path", "/admin")...) }, "reset", []string{bad}},
-		{"two authorities", func(_ *tls.Conn, h *heads) { h.ask(1, with(":authority", "evil.com")...) }, "reset", []string{bad}},
-		{"no path", func(_ *tls.Conn, h *heads) { h.ask(1, plainHead[:6]...) }, "reset", []string{bad}},
-		{"a connection's field", func(_ *tls.Conn, h *heads) { h.ask(1, with("connection", "keep-alive")...) }, "400", []string{bad}},
-		{"another host", func(_ *tls.Conn, h *heads) { h.ask(1, with("host", "evil.com")...) }, "400", []string{bad}},
-		{"the same host", func(_ *tls.Conn, h *heads) { h.ask(1, with("host", "a.com")...) }, "200", nil},
-		{"a hidden length", func(_ *tls.Conn, h *heads) { h.ask(1, with("content.length", "5")...) }, "400", []string{bad}},
-		{"a denied path, in a field", func(_ *tls.Conn, h *heads) { h.ask(1, with("x.original!url", "/admin")...) }, "403", []string{"rule_denies net.2 https://a.com:443/admin"}},
-		{"after the server's own 400", func(_ *tls.Conn, h *heads) {
-			h.ask(1, path("/400")...)
-			h.ask(3, with("te", "gzip")...)
+		{"a request", func(_ *tls.Conn, h *h2Client) { h.request(1, plainHead...) }, "200", nil},
+		{"the server's own 400", func(_ *tls.Conn, h *h2Client) { h.request(1, path("/400")...) }, "400", nil},
+		{"the server's own 431", func(_ *tls.Conn, h *h2Client) { h.request(1, path("/431")...) }, "431", nil},
+		{"a method in small letters", func(_ *tls.Conn, h *h2Client) { h.request(1, append([]string{":method", "get"}, plainHead[2:]...)...) }, "400", []string{bad}},
+		{"denied", func(_ *tls.Conn, h *h2Client) { h.request(1, path("/admin")...) }, "403", []string{"rule_denies net.2 https://a.com:443/admin"}},
+		{"a line break in a value", func(_ *tls.Conn, h *h2Client) { h.request(1, with("x", "a\r\nhost: evil.com")...) }, "reset", []string{bad}},
+		{"a line break in the path", func(_ *tls.Conn, h *h2Client) { h.request(1, path("/ HTTP/1.1\r\nHost: evil.com\r\n\r\n")...) }, "reset", []string{bad}},
+		{"a space in the path", func(_ *tls.Conn, h *h2Client) { h.request(1, path("/a b")...) }, "400", []string{bad}},
+		{"capitals in a name", func(_ *tls.Conn, h *h2Client) { h.request(1, with("X-Y", "z")...) }, "reset", []string{bad}},
+		{"a pseudo field that isn't one", func(_ *tls.Conn, h *h2Client) { h.request(1, append([]string{":x", "y"}, plainHead...)...) }, "reset", []string{bad}},
+		{"a pseudo field after the others", func(_ *tls.Conn, h *h2Client) { h.request(1, with("x", "y", ":path", "/admin")...) }, "reset", []string{bad}},
+		{"two paths", func(_ *tls.Conn, h *h2Client) { h.request(1, with(":path", "/admin")...) }, "reset", []string{bad}},
+		{"two authorities", func(_ *tls.Conn, h *h2Client) { h.request(1, with(":authority", "evil.com")...) }, "reset", []string{bad}},
+		{"no path", func(_ *tls.Conn, h *h2Client) { h.request(1, plainHead[:6]...) }, "reset", []string{bad}},
+		{"a connection's field", func(_ *tls.Conn, h *h2Client) { h.request(1, with("connection", "keep-alive")...) }, "400", []string{bad}},
+		{"another host", func(_ *tls.Conn, h *h2Client) { h.request(1, with("host", "evil.com")...) }, "400", []string{bad}},
+		{"the same host", func(_ *tls.Conn, h *h2Client) { h.request(1, with("host", "a.com")...) }, "200", nil},
+		{"a hidden length", func(_ *tls.Conn, h *h2Client) { h.request(1, with("content.length", "5")...) }, "400", []string{bad}},
+		{"a denied path, in a field", func(_ *tls.Conn, h *h2Client) { h.request(1, with("x.original!url", "/admin")...) }, "403", []string{"rule_denies net.2 https://a.com:443/admin"}},
+		{"after the server's own 400", func(_ *tls.Conn, h *h2Client) {
+			h.request(1, path("/400")...)
+			h.request(3, with("te", "gzip")...)
 		}, "400 400", []string{bad}},
-		{"two of them", func(_ *tls.Conn, h *heads) {
-			h.ask(1, with("transfer-encoding", "chunked")...)
-			h.ask(3, with("te", "gzip")...)
+		{"two of them", func(_ *tls.Conn, h *h2Client) {
+			h.request(1, with("transfer-encoding", "chunked")...)
+			h.request(3, with("te", "gzip")...)
 		}, "400 400", []string{bad, bad}},
-		{"too long a head", func(_ *tls.Conn, h *heads) {
+		{"too long a head", func(_ *tls.Conn, h *h2Client) {
 			h.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: h.fields(with("x", strings.Repeat("x", 15<<10))...), EndStream: true})
 			for i := range 3 {
 				h.WriteContinuation(1, false, h.fields(fmt.Sprint("x", i), strings.Repeat("x", 16<<10)))
 			}
 			h.WriteContinuation(1, true, h.fields("y", strings.Repeat("x", 3<<9))) // much more isn't read to its end
 		}, "431", []string{bad}},
-		{"a head without an end", func(_ *tls.Conn, h *heads) {
+		{"a head without an end", func(_ *tls.Conn, h *h2Client) {
 			h.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: h.fields(plainHead...)})
 			for range 64 {
 				if h.WriteContinuation(1, false, h.fields("x", strings.Repeat("\x7f", 8<<10))) != nil {
@@ -117,17 +117,17 @@ func TestMalformedHTTP2(t *testing.T) {
 				}
 			}
 		}, "gone", []string{bad}},
-		{"a head that can't be unpacked", func(c *tls.Conn, h *heads) { h.raw(c, 2, 1, 5, 1, []byte{0xff, 0xff}) }, "gone", []string{bad}},
-		{"too long a frame", func(c *tls.Conn, h *heads) { h.raw(c, h2Frame+1, 0, 0, 1, nil) }, "gone", []string{bad}},
-		{"a body without a head", func(_ *tls.Conn, h *heads) { h.WriteData(1, true, []byte("x")) }, "gone", []string{bad}},
-		{"a stream that isn't a client's", func(_ *tls.Conn, h *heads) { h.ask(2, plainHead...) }, "gone", []string{bad}},
-		{"another frame amid a head", func(_ *tls.Conn, h *heads) {
+		{"a head that can't be unpacked", func(c *tls.Conn, h *h2Client) { h.raw(c, 2, 1, 5, 1, []byte{0xff, 0xff}) }, "gone", []string{bad}},
+		{"too long a frame", func(c *tls.Conn, h *h2Client) { h.raw(c, h2Frame+1, 0, 0, 1, nil) }, "gone", []string{bad}},
+		{"a body without a head", func(_ *tls.Conn, h *h2Client) { h.WriteData(1, true, []byte("x")) }, "gone", []string{bad}},
+		{"a stream that isn't a client's", func(_ *tls.Conn, h *h2Client) { h.request(2, plainHead...) }, "gone", []string{bad}},
+		{"another frame amid a head", func(_ *tls.Conn, h *h2Client) {
 			h.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: h.fields(plainHead...)})
 			h.WriteData(1, true, nil)
 		}, "gone", []string{bad}},
-		{"too many at once", func(_ *tls.Conn, h *heads) {
+		{"too many at once", func(_ *tls.Conn, h *h2Client) {
 			for id := range uint32(h2Streams + 1) {
-				h.ask(2*id+1, path("/hang")...)
+				h.request(2*id+1, path("/hang")...)
 			}
 		}, "reset", []string{much}},
 		{"another protocol", nil, "closed", []string{much}},
@@ -147,12 +147,12 @@ func TestMalformedHTTP2(t *testing.T) {
 				t.Errorf("the client sees %q, want %q", got, x.got)
 			}
 			c.Close()
-			w.wantTold(x.told...)
+			w.wantDenials(x.reported...)
 		})
 	}
 }
 
-// An upload that is denied is told once, whatever of it comes before its answer and after.
+// An upload that is denied is reported once, whatever of it comes before its answer and after.
 func TestDeniedUpload(t *testing.T) {
 	w, cfg := intercepting(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil)
 	w.start()
@@ -179,7 +179,7 @@ func TestDeniedUpload(t *testing.T) {
 		}
 		h.WriteData(id, false, part)
 		h.WriteData(id, true, part)
-		h.ask(id+2, plainHead...)
+		h.request(id+2, plainHead...)
 		got := h.outcome(1)
 		for got == "reset" { // what has still come
 			got = h.outcome(1)
@@ -187,12 +187,12 @@ func TestDeniedUpload(t *testing.T) {
 		if got != "200" {
 			t.Errorf("after it the client sees %q", got)
 		}
-		w.wantTold("rule_denies net.2 https://a.com:443/admin")
+		w.wantDenials("rule_denies net.2 https://a.com:443/admin")
 	}
 }
 
 // outcome is what comes of so many requests.
-func (h *heads) outcome(n int) string {
+func (h *h2Client) outcome(n int) string {
 	var l []string
 	for len(l) < n {
 		f, err := h.ReadFrame()

@@ -39,7 +39,7 @@ func (c *cdn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // took is what has reached it since the last time.
-func (c *cdn) took() []string {
+func (c *cdn) takeRequests() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.seen
@@ -68,13 +68,13 @@ func newWeb(t *testing.T) (*world, *cdn) {
 	}
 	w.zone.set("elsewhere.com", "203.0.113.2")
 	for _, to := range []string{"203.0.113.1:80", "203.0.113.1:8080", "203.0.113.50:80"} {
-		w.put(to, c)
+		w.serve(to, c)
 	}
 	return w.start(), c
 }
 
 // say sends text on a connection and is the status and body of every response, until the connection ends.
-func say(t *testing.T, c net.Conn, text string) (statuses []int, bodies []string) {
+func sendHTTP(t *testing.T, c net.Conn, text string) (statuses []int, bodies []string) {
 	t.Helper()
 	method, _, _ := strings.Cut(text, " ")
 	if _, err := io.WriteString(c, text); err != nil {
@@ -98,7 +98,7 @@ func TestRequests(t *testing.T) {
 	for _, x := range []struct {
 		name, to, text string
 		status         string // of each response
-		took, told     []string
+		took, reported     []string
 	}{
 		{"plain", "203.0.113.1:80", "GET /x?y HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET /x?y a.com"}, nil},
 		{"not resolved, but true", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: x.wild.com\r\n\r\n", "200", []string{"GET / x.wild.com"}, nil},
@@ -176,20 +176,20 @@ func TestRequests(t *testing.T) {
 	} {
 		w.resolve("a.com", a4)
 		if known, ok := map[string]string{"a proxy that isn't granted": "ws.com", "without a name": "a.com", "CONNECT to the server itself": "a.com"}[x.name]; ok {
-			w.unlearn() // only one name may be known
+			w.clearNames() // only one name may be known
 			w.resolve(known, a4)
 		}
-		statuses, bodies := say(t, w.dial(x.to), x.text)
+		statuses, bodies := sendHTTP(t, w.dial(x.to), x.text)
 		if got := strings.Trim(fmt.Sprint(statuses), "[]"); got != x.status {
 			t.Errorf("%s: %s %q, want %s", x.name, got, bodies, x.status)
 		}
-		if got := c.took(); !slices.Equal(got, x.took) {
+		if got := c.takeRequests(); !slices.Equal(got, x.took) {
 			t.Errorf("%s: the server got %q, want %q", x.name, got, x.took)
 		}
-		if got := w.told(); !slices.Equal(got, x.told) {
-			t.Errorf("%s: told %q, want %q", x.name, got, x.told)
+		if got := w.reported(); !slices.Equal(got, x.reported) {
+			t.Errorf("%s: reported %q, want %q", x.name, got, x.reported)
 		}
-		w.forget()
+		w.clearDenials()
 	}
 }
 
@@ -253,22 +253,22 @@ func TestSmuggling(t *testing.T) {
 		"too long":              post + "X: " + strings.Repeat("y", maxHead) + "\r\n\r\n",
 		"too many fields":       post + strings.Repeat("X: y\r\n", maxFields+1) + "\r\n",
 	} {
-		statuses, _ := say(t, w.dial("203.0.113.1:80"), text)
+		statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), text)
 		if len(statuses) != 1 || statuses[0] != http.StatusBadRequest {
 			t.Errorf("%s: %v", name, statuses)
 		}
-		if got := c.took(); len(got) > 0 {
+		if got := c.takeRequests(); len(got) > 0 {
 			t.Errorf("%s: the server got %q", name, got)
 		}
 		w.mu.Lock()
 		if len(w.denials) != 1 || w.denials[0].Answer.Reason != policy.HostMismatch || w.denials[0].Answer.Note == "" {
-			t.Errorf("%s: told %+v", name, w.denials)
+			t.Errorf("%s: reported %+v", name, w.denials)
 		}
 		w.denials = nil
 		w.mu.Unlock()
 	}
 	for _, text := range []string{post + "Content-Length: 2\r\n\r\nhi", post + "X_Y: z\r\nX:\r\n\r\n"} { // control
-		if statuses, _ := say(t, w.dial("203.0.113.1:80"), text); !slices.Equal(statuses, []int{200}) {
+		if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), text); !slices.Equal(statuses, []int{200}) {
 			t.Errorf("control: %v", statuses)
 		}
 	}
@@ -290,26 +290,26 @@ func TestBadChunks(t *testing.T) {
 		"LF at the end":      "2\r\nhi\r\n0\r\n\n",
 		"cut":                "2\r\nh",
 	} {
-		statuses, _ := say(t, w.dial("203.0.113.1:80"), head+body+next)
+		statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), head+body+next)
 		for _, s := range statuses {
 			if s == 200 {
 				t.Errorf("%s: %v", name, statuses)
 			}
 		}
-		for _, got := range c.took() {
+		for _, got := range c.takeRequests() {
 			if strings.HasPrefix(got, "GET") {
 				t.Errorf("%s: the server got %q", name, got)
 			}
 		}
-		w.wantTold("host_mismatch http://a.com:80")
+		w.wantDenials("host_mismatch http://a.com:80")
 	}
-	if statuses, _ := say(t, w.dial("203.0.113.1:80"), head+"2\r\nhi\r\n0\r\n\r\n"+next); !slices.Equal(statuses, []int{200, 200}) {
+	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), head+"2\r\nhi\r\n0\r\n\r\n"+next); !slices.Equal(statuses, []int{200, 200}) {
 		t.Errorf("control: %v", statuses)
 	}
 }
 
 // What reaches the server is what was decided on: its bytes are ours.
-func TestRewritten(t *testing.T) {
+func TestRewrite(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.zone.set("a.com", "203.0.113.1")
 	l := w.listen("203.0.113.1:80")
@@ -323,7 +323,7 @@ func TestRewritten(t *testing.T) {
 	defer s.Close()
 	want := "POST /x%20y?q HTTP/1.1\r\nHost: a.com\r\nConnection: close\r\nx-Lower: v\r\nConnection: Upgrade, x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
 	got := make([]byte, len(want))
-	s.SetReadDeadline(time.Now().Add(patience))
+	s.SetReadDeadline(time.Now().Add(testTimeout))
 	if n, err := io.ReadFull(s, got); err != nil || string(got) != want {
 		t.Errorf("%v: %q, want %q", err, got[:n], want)
 	}
@@ -358,7 +358,7 @@ func TestEarlyResponses(t *testing.T) {
 			t.Errorf("%q: the request has ended, too: %v", more, err)
 		}
 		c.Close()
-		for end := time.Now().Add(patience); len(w.s.connSlots) > 0 && time.Now().Before(end); {
+		for end := time.Now().Add(testTimeout); len(w.s.connSlots) > 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -418,7 +418,7 @@ func TestUnreadBodies(t *testing.T) {
 }
 
 // A refusal is one that a program can read.
-func TestRefusal(t *testing.T) {
+func TestErrorBody(t *testing.T) {
 	w, _ := newWeb(t)
 	w.resolve("a.com", a4)
 	resp, err := w.client().Post("http://a.com/admin/users?token=secret", "text/plain", strings.NewReader(strings.Repeat("x", 1<<20)))
@@ -443,10 +443,10 @@ func TestRefusal(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.denials) != 2 {
-		t.Fatalf("told %+v", w.denials)
+		t.Fatalf("reported %+v", w.denials)
 	}
-	if d := w.denials[0]; d.Method != "POST" || d.Protocol != "http" || d.To.String() != "203.0.113.1:80" || !d.Client.IsValid() || d.Process != asker {
-		t.Errorf("told %+v", d)
+	if d := w.denials[0]; d.Method != "POST" || d.Protocol != "http" || d.To.String() != "203.0.113.1:80" || !d.Client.IsValid() || d.Process != testProcess {
+		t.Errorf("reported %+v", d)
 	}
 }
 
@@ -455,7 +455,7 @@ func TestResponses(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.zone.set("a.com", "203.0.113.1")
 	released := make(chan bool)
-	w.put("203.0.113.1:80", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	w.serve("203.0.113.1:80", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/304":
 			rw.WriteHeader(304)
@@ -538,8 +538,8 @@ func TestResponses(t *testing.T) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.dialled) > 7 {
-		t.Errorf("connections aren't kept: %v", w.dialled)
+	if len(w.dialed) > 7 {
+		t.Errorf("connections aren't kept: %v", w.dialed)
 	}
 }
 
@@ -607,18 +607,18 @@ func TestBadServers(t *testing.T) {
 		if strings.HasSuffix(name, " upgrade") {
 			ask = "GET / HTTP/1.1\r\nHost: a.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 		}
-		statuses, _ := say(t, w.dial("203.0.113.1:80"), ask+ask+second)
-		want, told := []int{502}, []string{"host_mismatch " + map[bool]string{false: "http", true: "ws"}[strings.HasSuffix(name, " upgrade")] + "://a.com:80/"}
+		statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), ask+ask+second)
+		want, reported := []int{502}, []string{"host_mismatch " + map[bool]string{false: "http", true: "ws"}[strings.HasSuffix(name, " upgrade")] + "://a.com:80/"}
 		switch name {
 		case "two responses":
-			want, told = []int{200}, nil
+			want, reported = []int{200}, nil
 		case "nothing":
-			want, told = nil, nil
+			want, reported = nil, nil
 		}
 		if !slices.Equal(statuses, want) {
 			t.Errorf("%s: %v", name, statuses)
 		}
-		w.wantTold(told...)
+		w.wantDenials(reported...)
 		if rest := <-got; rest != "" {
 			t.Errorf("%s: what follows reaches the server: %q", name, rest)
 		}
@@ -630,7 +630,7 @@ func TestSlowRequests(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.s.helloTimeout = time.Second
 	w.zone.set("a.com", "203.0.113.1")
-	w.put("203.0.113.1:80", &cdn{})
+	w.serve("203.0.113.1:80", &cdn{})
 	w.start()
 	w.resolve("a.com", a4)
 	texts := []string{"G", "GET / HTTP/1.1\r\nHost: a", "\x16\x03\x01\x02\x00\x01"}
@@ -647,7 +647,7 @@ func TestSlowRequests(t *testing.T) {
 	}
 	w.mu.Lock()
 	if len(w.denials) != len(texts) || slices.ContainsFunc(w.denials, func(d message.Denial) bool { return d.Answer.Reason != policy.Limit }) {
-		t.Errorf("told %+v", w.denials)
+		t.Errorf("reported %+v", w.denials)
 	}
 	w.mu.Unlock()
 	c := w.dial("203.0.113.1:80")
@@ -666,7 +666,7 @@ func TestSlowRequests(t *testing.T) {
 func TestWebSocket(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "ws.com", Scheme: "ws", Allow: true})
 	w.zone.set("ws.com", "203.0.113.1")
-	w.put("203.0.113.1:80", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	w.serve("203.0.113.1:80", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 			t.Errorf("the server got %+v", r.Header)
 		}
@@ -695,50 +695,50 @@ func TestWebSocket(t *testing.T) {
 func TestNoWebSocket(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "ws.com", Scheme: "ws", Allow: true}, policy.NetRule{Host: "ws.com", Scheme: "http", PathPrefix: "/both", Allow: true})
 	w.zone.set("ws.com", "203.0.113.1")
-	w.put("203.0.113.1:80", &cdn{})
+	w.serve("203.0.113.1:80", &cdn{})
 	w.start()
 	w.resolve("ws.com", a4)
 	for path, want := range map[string]int{"/both": 200, "/ws": 403} {
-		statuses, bodies := say(t, w.dial("203.0.113.1:80"), "GET "+path+" HTTP/1.1\r\nHost: ws.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		statuses, bodies := sendHTTP(t, w.dial("203.0.113.1:80"), "GET "+path+" HTTP/1.1\r\nHost: ws.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		if !slices.Equal(statuses, []int{want}) || want == 403 && strings.Contains(bodies[0], "hello") {
 			t.Errorf("%s: %d %q", path, statuses, bodies)
 		}
 	}
-	w.wantTold("host_not_listed http://ws.com:80/ws")
+	w.wantDenials("host_not_listed http://ws.com:80/ws")
 }
 
-// Where it isn't known whose name a URL has, or a header field has another path, a server that is asked as a proxy is told nothing either.
-func TestAskedAsProxyUnknown(t *testing.T) {
+// Where it isn't known whose name a URL has, or a header field has another path, a server that is asked as a proxy is reported nothing either.
+func TestProxyTargetUnknown(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "web.com", Scheme: "http", Allow: true}, policy.NetRule{Host: "web.com", Scheme: "http", PathPrefix: "/admin"},
 		policy.NetRule{Host: "far.com", Scheme: "https", Allow: true}, policy.NetRule{Host: "busy.com", Scheme: "https", Allow: true})
 	w.zone.set("web.com", "203.0.113.1")
 	w.zone.set("far.com", "203.0.113.2")
 	c := &cdn{}
-	w.put("203.0.113.1:80", c)
+	w.serve("203.0.113.1:80", c)
 	w.start()
 	w.resolve("web.com", a4)
 	say := func(text string) int {
 		t.Helper()
-		statuses, _ := say(t, w.dial("203.0.113.1:80"), text+"\r\n\r\n")
+		statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), text+"\r\n\r\n")
 		return statuses[0]
 	}
-	if got := say("GET https://far.com/x HTTP/1.1\r\nHost: far.com"); got != 200 || len(c.took()) != 1 {
+	if got := say("GET https://far.com/x HTTP/1.1\r\nHost: far.com"); got != 200 || len(c.takeRequests()) != 1 {
 		t.Errorf("what may be a proxy's: %d", got)
 	}
 	if got := say("GET https://far.com/x HTTP/1.1\r\nHost: far.com\r\nX-Original-URL: /admin"); got != 403 {
 		t.Errorf("what may be the server's own: %d", got)
 	}
-	w.wantTold("rule_denies net.2 https://far.com:443/admin")
+	w.wantDenials("rule_denies net.2 https://far.com:443/admin")
 	for range cap(w.s.lookupSlots) {
 		w.s.lookupSlots <- struct{}{}
 	}
-	if got := say("GET https://busy.com/ HTTP/1.1\r\nHost: busy.com"); got != 403 || len(c.took()) != 0 {
+	if got := say("GET https://busy.com/ HTTP/1.1\r\nHost: busy.com"); got != 403 || len(c.takeRequests()) != 0 {
 		t.Errorf("a name that can't be looked up: %d", got)
 	}
-	w.wantTold("host_mismatch https://busy.com:443/")
+	w.wantDenials("host_mismatch https://busy.com:443/")
 }
 
-// What a client says of itself before a host isn't told: it may be a password.
+// What a client says of itself before a host isn't reported: it may be a password.
 func TestUserInformation(t *testing.T) {
 	w, c := newWeb(t)
 	w.resolve("a.com", a4)
@@ -746,15 +746,15 @@ func TestUserInformation(t *testing.T) {
 		"GET http://bob:SECRET@a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n", "GET / HTTP/1.1\r\nHost: bob:SECRET@a.com\r\n\r\n",
 		"CONNECT bob:SECRET@a.com:80 HTTP/1.1\r\nHost: a.com\r\n\r\n", "GET http://bob:SECRET@[a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n",
 	} {
-		statuses, bodies := say(t, w.dial("203.0.113.1:80"), text)
+		statuses, bodies := sendHTTP(t, w.dial("203.0.113.1:80"), text)
 		w.mu.Lock()
-		if told := fmt.Sprintf("%v %+v", bodies, w.denials); !slices.Equal(statuses, []int{400}) || len(w.denials) != 1 || strings.Contains(told, "SECRET") {
-			t.Errorf("%s: %d, told %s", text, statuses, told)
+		if reported := fmt.Sprintf("%v %+v", bodies, w.denials); !slices.Equal(statuses, []int{400}) || len(w.denials) != 1 || strings.Contains(reported, "SECRET") {
+			t.Errorf("%s: %d, reported %s", text, statuses, reported)
 		}
 		w.denials = nil
 		w.mu.Unlock()
 	}
-	if got := c.took(); len(got) > 0 {
+	if got := c.takeRequests(); len(got) > 0 {
 		t.Errorf("the server got %q", got)
 	}
 }
@@ -765,8 +765,8 @@ func TestProxies(t *testing.T) {
 	w.zone.set("proxy.com", "203.0.113.3")
 	w.zone.set("a.com", "203.0.113.1")
 	c := &cdn{}
-	w.put("203.0.113.1:80", c)
-	w.put("203.0.113.3:3128", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	w.serve("203.0.113.1:80", c)
+	w.serve("203.0.113.3:3128", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Method != "CONNECT" {
 			c.ServeHTTP(rw, r)
 			return
@@ -793,7 +793,7 @@ func TestProxies(t *testing.T) {
 	for _, x := range []struct {
 		name, text string
 		status     string
-		took, told []string
+		took, reported []string
 	}{
 		{"a request to the proxy", "GET http://a.com/x HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET http://a.com/x a.com"}, nil},
 		{"one that isn't granted", "GET http://evil.com/x HTTP/1.1\r\nHost: evil.com\r\n\r\n", "403", nil, []string{"host_not_listed http://evil.com:80/x"}},
@@ -817,21 +817,21 @@ func TestProxies(t *testing.T) {
 			if _, err := io.ReadFull(cn, head); err != nil {
 				t.Fatalf("%s: %v %q", x.name, err, head)
 			}
-			statuses, _ = say(t, cn, rest)
+			statuses, _ = sendHTTP(t, cn, rest)
 			statuses = append([]int{200}, statuses...)
 		} else {
-			statuses, _ = say(t, cn, x.text)
+			statuses, _ = sendHTTP(t, cn, x.text)
 		}
 		if got := strings.Trim(fmt.Sprint(statuses), "[]"); got != x.status {
 			t.Errorf("%s: %s, want %s", x.name, got, x.status)
 		}
-		if got := c.took(); !slices.Equal(got, x.took) {
+		if got := c.takeRequests(); !slices.Equal(got, x.took) {
 			t.Errorf("%s: the server got %q, want %q", x.name, got, x.took)
 		}
-		if x.name == "to another port" && !w.noted("a.com is granted, but not its port 22") {
-			t.Error("it isn't told that it's the port which isn't granted")
+		if x.name == "to another port" && !w.hasNote("a.com is granted, but not its port 22") {
+			t.Error("it isn't reported that it's the port which isn't granted")
 		}
-		w.wantTold(x.told...)
+		w.wantDenials(x.reported...)
 	}
 	cn := w.dial("203.0.113.3:3128")
 	io.WriteString(cn, "CONNECT raw.com:2525 HTTP/1.1\r\nHost: raw.com:2525\r\n\r\nEHLO x\r\n")
@@ -842,7 +842,7 @@ func TestProxies(t *testing.T) {
 }
 
 // An ordinary server that is asked as a proxy serves what it would serve anyway.
-func TestServerAskedAsProxy(t *testing.T) {
+func TestServerAsProxy(t *testing.T) {
 	path := func(host, prefix string, allow bool) policy.NetRule {
 		return policy.NetRule{Host: host, Scheme: "http", PathPrefix: prefix, Allow: allow}
 	}
@@ -854,10 +854,10 @@ func TestServerAskedAsProxy(t *testing.T) {
 		w.zone.set(n, "203.0.113.1")
 	}
 	w.zone.set("third.com", "203.0.113.2")
-	w.put("203.0.113.1:80", c)
+	w.serve("203.0.113.1:80", c)
 	w.start()
 	w.resolve("web.com", a4)
-	for _, x := range []struct{ url, told string }{
+	for _, x := range []struct{ url, reported string }{
 		{"http://web.com/x", ""},
 		{"http://web.com/admin/1", "rule_denies net.3 http://web.com:80/admin/1"},
 		{"http://web.com:8080/x", ""},
@@ -871,48 +871,48 @@ func TestServerAskedAsProxy(t *testing.T) {
 		{"https://203.0.113.7/9", ""}, // web.com might be a proxy
 		{"https://203.0.113.1/10", "host_not_listed https://203.0.113.1:443/10"},
 	} {
-		w.unlearn()
+		w.clearNames()
 		w.resolve("web.com", a4)
 		host, _, _ := strings.Cut(strings.SplitN(x.url, "//", 2)[1], "/")
-		statuses, _ := say(t, w.dial("203.0.113.1:80"), "GET "+x.url+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
-		want, told := 200, []string(nil)
-		if x.told != "" {
-			want, told = 403, []string{x.told}
+		statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), "GET "+x.url+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+		want, reported := 200, []string(nil)
+		if x.reported != "" {
+			want, reported = 403, []string{x.reported}
 		}
-		if took := c.took(); !slices.Equal(statuses, []int{want}) || (len(took) > 0) != (want == 200) {
+		if took := c.takeRequests(); !slices.Equal(statuses, []int{want}) || (len(took) > 0) != (want == 200) {
 			t.Errorf("%s: %v, the server got %q", x.url, statuses, took)
 		}
-		w.wantTold(told...)
+		w.wantDenials(reported...)
 	}
-	long := "a.b.c.d.e.f.g.wild.com" // beyond the bound of names beneath a wildcard, which nobody else is told
-	statuses, _ := say(t, w.dial("203.0.113.1:80"), "GET https://"+long+"/ HTTP/1.1\r\nHost: "+long+"\r\n\r\n")
-	if !slices.Equal(statuses, []int{403}) || strings.Contains(strings.ToLower(fmt.Sprint(w.zone.asked())), long) {
-		t.Errorf("%s: %v, and upstream is asked %q", long, statuses, w.zone.asked())
+	long := "a.b.c.d.e.f.g.wild.com" // beyond the bound of names beneath a wildcard, which nobody else is reported
+	statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), "GET https://"+long+"/ HTTP/1.1\r\nHost: "+long+"\r\n\r\n")
+	if !slices.Equal(statuses, []int{403}) || strings.Contains(strings.ToLower(fmt.Sprint(w.zone.queried())), long) {
+		t.Errorf("%s: %v, and upstream is asked %q", long, statuses, w.zone.queried())
 	}
-	w.wantTold("host_mismatch https://" + long + ":443/")
+	w.wantDenials("host_mismatch https://" + long + ":443/")
 }
 
 // A private address that is granted for one port isn't for another, though the name is granted for both.
 func TestPrivatePort(t *testing.T) {
 	w, c := newWorld(t, allow("a.com"), policy.NetRule{Host: "10.0.0.1", Port: 22, Allow: true}), &cdn{}
-	w.put("10.0.0.1:80", c)
+	w.serve("10.0.0.1:80", c)
 	w.zone.set("a.com", "10.0.0.1")
 	w.start()
 	if addrs, _ := w.resolve("a.com", a4); len(addrs) != 1 {
 		t.Errorf("it isn't answered: %v", addrs)
 	}
-	if statuses, _ := say(t, w.dial("10.0.0.1:80"), "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"); !slices.Equal(statuses, []int{403}) {
+	if statuses, _ := sendHTTP(t, w.dial("10.0.0.1:80"), "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"); !slices.Equal(statuses, []int{403}) {
 		t.Errorf("%v", statuses)
 	}
-	w.wantTold("private_address http://a.com:80/")
+	w.wantDenials("private_address http://a.com:80/")
 }
 
 // What was resolved isn't believed for ever, and a rebound name isn't believed at all.
 func TestRebinding(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	c := &cdn{}
-	w.put("203.0.113.1:80", c)
-	w.put("10.0.0.1:80", c)
+	w.serve("203.0.113.1:80", c)
+	w.serve("10.0.0.1:80", c)
 	w.zone.set("a.com", "203.0.113.1")
 	w.start()
 	w.resolve("a.com", a4)
@@ -921,17 +921,17 @@ func TestRebinding(t *testing.T) {
 		t.Errorf("a private address is answered: %v", addrs)
 	}
 	get := "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"
-	if statuses, _ := say(t, w.dial("10.0.0.1:80"), get); !slices.Equal(statuses, []int{403}) {
+	if statuses, _ := sendHTTP(t, w.dial("10.0.0.1:80"), get); !slices.Equal(statuses, []int{403}) {
 		t.Errorf("to the private address: %v", statuses)
 	}
-	if statuses, _ := say(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{200}) {
+	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{200}) {
 		t.Errorf("to the address that was answered: %v", statuses)
 	}
 	w.s.names.add("a.com", netip.MustParseAddr("203.0.113.1"), time.Now().Add(-time.Second)) // its time is over
-	if statuses, _ := say(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{403}) {
+	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{403}) {
 		t.Errorf("when the time is over: %v", statuses)
 	}
-	if got := c.took(); len(got) != 1 {
+	if got := c.takeRequests(); len(got) != 1 {
 		t.Errorf("the servers got %q", got)
 	}
 }

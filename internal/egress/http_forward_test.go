@@ -12,7 +12,7 @@ import (
 )
 
 // A response that there's no room for ends the request, though its body is still to come.
-func TestNoRoomForReply(t *testing.T) {
+func TestNoMemoryForResponse(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.zone.set("a.com", "203.0.113.1")
 	l := w.listen("203.0.113.1:80")
@@ -32,13 +32,13 @@ func TestNoRoomForReply(t *testing.T) {
 		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 503 {
 			t.Errorf("%q: %v %v", body, resp, err)
 		}
-		w.wantTold("limit http://a.com:80/")
+		w.wantDenials("limit http://a.com:80/")
 		c.Close()
 	}
 }
 
 // A head has the characters that every server takes for the same, and no more of anything than is looked at.
-func TestHeads(t *testing.T) {
+func TestHeadLimits(t *testing.T) {
 	const line = "GET / HTTP/1.1"
 	for head, ok := range map[string]bool{
 		line:                   true,

@@ -15,13 +15,13 @@ func TestOwnAddresses(t *testing.T) {
 	w.zone.set("a.com", "203.0.113.8 203.0.113.1")
 	w.zone.set("granted.com", "203.0.113.9")
 	for _, to := range []string{"203.0.113.1:80", "203.0.113.8:80", "203.0.113.9:80"} {
-		w.put(to, &cdn{})
+		w.serve(to, &cdn{})
 	}
 	w.start()
 	if addrs, _ := w.resolve("a.com", a4); len(addrs) != 1 || addrs[0].String() != "203.0.113.1" {
 		t.Errorf("a.com is %s", addrs)
 	}
-	w.wantTold("private_address tcp://203.0.113.8:443")
+	w.wantDenials("private_address tcp://203.0.113.8:443")
 	if addrs, _ := w.resolve("granted.com", a4); len(addrs) != 1 {
 		t.Errorf("granted.com is %s", addrs)
 	}
@@ -34,19 +34,19 @@ func TestOwnAddresses(t *testing.T) {
 		to, host string
 		want     int
 	}{{"203.0.113.1", "a.com", 200}, {"203.0.113.8", "a.com", 403}, {"203.0.113.9", "granted.com", 200}} {
-		if statuses, _ := say(t, w.dial(x.to+":80"), "GET / HTTP/1.1\r\nHost: "+x.host+"\r\n\r\n"); len(statuses) != 1 || statuses[0] != x.want {
+		if statuses, _ := sendHTTP(t, w.dial(x.to+":80"), "GET / HTTP/1.1\r\nHost: "+x.host+"\r\n\r\n"); len(statuses) != 1 || statuses[0] != x.want {
 			t.Errorf("%s at %s: %d, want %d", x.host, x.to, statuses, x.want)
 		}
 	}
 }
 
 // Who asks with an address that isn't the machine's would have somebody else answered, with the question in the answer.
-func TestForeignAsker(t *testing.T) {
+func TestForeignSource(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.s.IsOwn = func(a netip.Addr) bool { return a == netip.MustParseAddr("203.0.113.8") }
 	w.start().resolve("a.com", a4) // it serves
 	for addr, answered := range map[string]bool{"127.0.0.2": true, "::1": true, "203.0.113.8": true, "2a04:4e42::666": false} {
-		from := client{netip.AddrPortFrom(netip.MustParseAddr(addr), 999), asker}
+		from := client{netip.AddrPortFrom(netip.MustParseAddr(addr), 999), testProcess}
 		out := w.s.answerDatagram(t.Context(), query(t, "evil.com", a4), from)
 		if (out != nil) != answered {
 			t.Errorf("%s is answered with %d bytes", addr, len(out))
@@ -55,6 +55,6 @@ func TestForeignAsker(t *testing.T) {
 		if !answered {
 			want = "host_mismatch dns://" + addr
 		}
-		w.wantTold(want)
+		w.wantDenials(want)
 	}
 }

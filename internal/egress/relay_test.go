@@ -157,7 +157,7 @@ func BenchmarkThroughput(b *testing.B) {
 	const mib = 512
 	w := newWorld(b, policy.NetRule{Host: "203.0.113.1", Port: 7000, Allow: true})
 	to := netip.MustParseAddrPort("203.0.113.1:7000")
-	w.any = to
+	w.anyDestination = to
 	w.start()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "EGRESS_TRANSFER="+w.tcp.String())

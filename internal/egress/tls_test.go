@@ -75,31 +75,31 @@ func TestServerNames(t *testing.T) {
 		resolved string // by the session
 		sni      string
 		ech      bool
-		told     string // "": it's allowed
+		reported     string // "": it's allowed
 	}{
 		{name: "resolved", resolved: "a.com", sni: "a.com"},
 		{name: "not resolved, but true", sni: "a.com"},
 		{name: "upper case", resolved: "a.com", sni: "A.com"},
 		{name: "with its port", resolved: "b.com", sni: "b.com"},
-		{name: "fronting", resolved: "a.com", sni: "evil.com", told: "rule_denies net.3 https://evil.com:443"},
-		{name: "not listed", resolved: "a.com", sni: "unlisted.com", told: "host_not_listed https://unlisted.com:443"},
-		{name: "a raw port is no way around", resolved: "b.com", sni: "evil.com", told: "rule_denies net.3 https://evil.com:443"},
+		{name: "fronting", resolved: "a.com", sni: "evil.com", reported: "rule_denies net.3 https://evil.com:443"},
+		{name: "not listed", resolved: "a.com", sni: "unlisted.com", reported: "host_not_listed https://unlisted.com:443"},
+		{name: "a raw port is no way around", resolved: "b.com", sni: "evil.com", reported: "rule_denies net.3 https://evil.com:443"},
 		{name: "only wss", resolved: "wss.com", sni: "wss.com"},
-		{name: "wss denied", resolved: "odd.com", sni: "odd.com", told: "rule_denies net.6 https://odd.com:443"},
-		{name: "a name and a path", resolved: "a.com", sni: "a.com/.evil.com", told: "host_mismatch https://a.com:443"},
-		{name: "a name and a query", resolved: "a.com", sni: "a.com?evil.com", told: "host_mismatch https://a.com:443"},
-		{name: "a name and a fragment", resolved: "a.com", sni: "a.com#evil.com", told: "host_mismatch https://a.com:443"},
-		{name: "a wide name", resolved: "a.com", sni: "ａ.com", told: "host_mismatch https://a.com:443"},
-		{name: "a name with a soft hyphen", resolved: "a.com", sni: "a\u00ad.com", told: "host_mismatch https://a.com:443"},
+		{name: "wss denied", resolved: "odd.com", sni: "odd.com", reported: "rule_denies net.6 https://odd.com:443"},
+		{name: "a name and a path", resolved: "a.com", sni: "a.com/.evil.com", reported: "host_mismatch https://a.com:443"},
+		{name: "a name and a query", resolved: "a.com", sni: "a.com?evil.com", reported: "host_mismatch https://a.com:443"},
+		{name: "a name and a fragment", resolved: "a.com", sni: "a.com#evil.com", reported: "host_mismatch https://a.com:443"},
+		{name: "a wide name", resolved: "a.com", sni: "ａ.com", reported: "host_mismatch https://a.com:443"},
+		{name: "a name with a soft hyphen", resolved: "a.com", sni: "a\u00ad.com", reported: "host_mismatch https://a.com:443"},
 		{name: "no name", resolved: "a.com"},
-		{name: "no name, two known", resolved: "a.com b.com", told: "host_mismatch https://203.0.113.1:443"},
-		{name: "no name, none known", told: "host_not_listed https://203.0.113.1:443"},
+		{name: "no name, two known", resolved: "a.com b.com", reported: "host_mismatch https://203.0.113.1:443"},
+		{name: "no name, none known", reported: "host_not_listed https://203.0.113.1:443"},
 		{name: "ECH", resolved: "ech.com", sni: "ech.com", ech: true},
-		{name: "ECH, another name outside", resolved: "ech.com", sni: "a.com", ech: true, told: "host_mismatch https://ech.com:443"},
-		{name: "ECH, two names known", resolved: "ech.com a.com", sni: "ech.com", ech: true, told: "host_mismatch https://203.0.113.1:443"},
-		{name: "ECH, none known", sni: "ech.com", ech: true, told: "host_mismatch https://203.0.113.1:443"},
+		{name: "ECH, another name outside", resolved: "ech.com", sni: "a.com", ech: true, reported: "host_mismatch https://ech.com:443"},
+		{name: "ECH, two names known", resolved: "ech.com a.com", sni: "ech.com", ech: true, reported: "host_mismatch https://203.0.113.1:443"},
+		{name: "ECH, none known", sni: "ech.com", ech: true, reported: "host_mismatch https://203.0.113.1:443"},
 	} {
-		w.unlearn()
+		w.clearNames()
 		for n := range strings.FieldsSeq(x.resolved) {
 			w.resolve(n, a4)
 		}
@@ -117,13 +117,13 @@ func TestServerNames(t *testing.T) {
 		err := conn.Handshake()
 		var rejected *tls.ECHRejectionError
 		reached := err == nil || errors.As(err, &rejected) // by the server
-		if reached != (x.told == "") || !reached && !strings.Contains(err.Error(), "access denied") {
+		if reached != (x.reported == "") || !reached && !strings.Contains(err.Error(), "access denied") {
 			t.Errorf("%s: %v", x.name, err)
 		}
-		if got := strings.Join(w.told(), " "); got != x.told {
-			t.Errorf("%s: told %q, want %q", x.name, got, x.told)
+		if got := strings.Join(w.reported(), " "); got != x.reported {
+			t.Errorf("%s: reported %q, want %q", x.name, got, x.reported)
 		}
-		w.forget()
+		w.clearDenials()
 		conn.Close()
 	}
 }
@@ -167,8 +167,8 @@ func TestBadHellos(t *testing.T) {
 			t.Errorf("%s: %v %x", name, err, got)
 		}
 		w.mu.Lock()
-		if len(w.denials) != 1 || w.denials[0].Answer.Reason != policy.HostMismatch || len(w.dialled) > 0 {
-			t.Errorf("%s: told %+v, dialled %v", name, w.denials, w.dialled)
+		if len(w.denials) != 1 || w.denials[0].Answer.Reason != policy.HostMismatch || len(w.dialed) > 0 {
+			t.Errorf("%s: reported %+v, dialled %v", name, w.denials, w.dialed)
 		}
 		w.denials = nil
 		w.mu.Unlock()
@@ -224,7 +224,7 @@ func TestRaw(t *testing.T) {
 		greet(to)
 	}
 	w.start()
-	for _, x := range []struct{ name, resolved, to, text, told string }{
+	for _, x := range []struct{ name, resolved, to, text, reported string }{
 		{"a raw port", "mail.com", "203.0.113.2:2525", "EHLO x\r\n", ""},
 		{"not in capitals", "mail.com", "203.0.113.2:2525", "\x00\x00\x00\x08\x04\xd2\x16\x2f", ""},
 		{"one byte", "mail.com", "203.0.113.2:2525", "A", ""},
@@ -240,7 +240,7 @@ func TestRaw(t *testing.T) {
 		{"HTTP/0.9", "a.com", "203.0.113.1:80", "GET /\r\n", "host_not_listed tcp://a.com:80"},
 		{"lower case", "a.com", "203.0.113.1:80", "get / HTTP/1.1\r\nHost: a.com\r\n\r\n", "host_not_listed tcp://a.com:80"},
 	} {
-		w.unlearn()
+		w.clearNames()
 		if x.resolved != "" {
 			w.resolve(x.resolved, a4)
 		}
@@ -249,20 +249,20 @@ func TestRaw(t *testing.T) {
 		want := "220 " + x.text
 		got := make([]byte, len(want))
 		n, err := io.ReadFull(c, got)
-		if x.told == "" && string(got) != want {
+		if x.reported == "" && string(got) != want {
 			t.Errorf("%s: %v %q", x.name, err, got[:n])
 		}
-		if x.told != "" && !(n == 0 && errors.Is(err, syscall.ECONNRESET)) {
+		if x.reported != "" && !(n == 0 && errors.Is(err, syscall.ECONNRESET)) {
 			t.Errorf("%s: %v %q, not reset", x.name, err, got[:n])
 		}
-		if told := strings.Join(w.told(), " "); told != x.told {
-			t.Errorf("%s: told %q, want %q", x.name, told, x.told)
+		if reported := strings.Join(w.reported(), " "); reported != x.reported {
+			t.Errorf("%s: reported %q, want %q", x.name, reported, x.reported)
 		}
-		w.forget()
+		w.clearDenials()
 		c.Close()
 	}
 	// A name that is denied on the port is denied though another one has the same address.
-	w.unlearn()
+	w.clearNames()
 	w.s.names.add("mail.com", netip.MustParseAddr("203.0.113.2"), time.Now().Add(time.Hour))
 	w.s.names.add("evil.com", netip.MustParseAddr("203.0.113.2"), time.Now().Add(time.Hour))
 	c := w.dial("203.0.113.2:2525")
@@ -270,14 +270,14 @@ func TestRaw(t *testing.T) {
 	if n, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("%d %v", n, err)
 	}
-	w.wantTold("rule_denies net.3 tcp://203.0.113.2:2525")
+	w.wantDenials("rule_denies net.3 tcp://203.0.113.2:2525")
 }
 
 // What isn't redirected is reset.
-func TestStrangers(t *testing.T) {
+func TestUnredirected(t *testing.T) {
 	w := newWorld(t, allow("a.com")).start()
 	wantReset(t, w)
-	w.wantTold()
+	w.wantDenials()
 }
 
 // wantReset opens a connection that must be reset before anything is said.
@@ -286,7 +286,7 @@ func wantReset(t *testing.T, w *world) {
 	c, err := net.Dial("tcp4", w.tcp.String())
 	if err == nil { // not reset already
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(patience))
+		c.SetDeadline(time.Now().Add(testTimeout))
 		_, err = c.Read(make([]byte, 1))
 	}
 	if !errors.Is(err, syscall.ECONNRESET) {
@@ -295,26 +295,26 @@ func wantReset(t *testing.T, w *world) {
 }
 
 // One connection too many is refused at once, until another one ends.
-func TestTooMany(t *testing.T) {
+func TestConnectionLimit(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.s.connSlots, w.any = make(chan struct{}, 2), netip.MustParseAddrPort("203.0.113.1:80")
+	w.s.connSlots, w.anyDestination = make(chan struct{}, 2), netip.MustParseAddrPort("203.0.113.1:80")
 	w.zone.set("a.com", "203.0.113.1")
-	w.put("203.0.113.1:80", &cdn{})
+	w.serve("203.0.113.1:80", &cdn{})
 	w.start()
 	w.resolve("a.com", a4)
 	get := "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"
 	first := w.dial("203.0.113.1:80")
 	w.dial("203.0.113.1:80")
-	for end := time.Now().Add(patience); len(w.s.connSlots) < 2 && time.Now().Before(end); {
+	for end := time.Now().Add(testTimeout); len(w.s.connSlots) < 2 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	wantReset(t, w)
-	w.wantTold("limit tcp://203.0.113.1:80")
+	w.wantDenials("limit tcp://203.0.113.1:80")
 	first.Close()
-	for end := time.Now().Add(patience); len(w.s.connSlots) == 2 && time.Now().Before(end); {
+	for end := time.Now().Add(testTimeout); len(w.s.connSlots) == 2 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
-	if statuses, _ := say(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{200}) {
+	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{200}) {
 		t.Errorf("when one has ended: %v", statuses)
 	}
 }
@@ -355,7 +355,7 @@ func intercepting(t *testing.T, h http.Handler, changes <-chan Change) (*world, 
 }
 
 // newReading reads what is said under TLS to a.com, and isn't started yet.
-func newReading(t *testing.T) (w *world, server, client *tls.Config) {
+func newIntercepting(t *testing.T) (w *world, server, client *tls.Config) {
 	pool, server := roots(t, "a.com")
 	w = newWorldOf(t, policy.SourceLayer{TLSIntercept: true, Net: []policy.NetRule{allow("a.com"), {Host: "a.com", PathPrefix: "/admin"}}})
 	ca, err := NewAuthority()
@@ -376,7 +376,7 @@ func TestIntercept(t *testing.T) {
 	if b, err := io.ReadAll(other); err != nil || string(b) != string(accessDenied) {
 		t.Errorf("another port: %v %x", err, b)
 	}
-	w.wantTold("host_not_listed https://b.com:8443")
+	w.wantDenials("host_not_listed https://b.com:8443")
 	for _, h2 := range []bool{false, true} {
 		cl := w.client()
 		tr := cl.Transport.(*http.Transport)
@@ -387,7 +387,7 @@ func TestIntercept(t *testing.T) {
 		for _, x := range []struct {
 			method, url string
 			status      int
-			told        string
+			reported        string
 		}{
 			{"GET", "https://a.com/x%20y?q=1;2", 200, ""},
 			{"POST", "https://a.com/upload", 200, ""},
@@ -417,25 +417,25 @@ func TestIntercept(t *testing.T) {
 			if resp.StatusCode != x.status || (resp.ProtoMajor == 2) != h2 && resp.StatusCode == 200 {
 				t.Errorf("%s %s: %s %s", x.method, x.url, resp.Proto, resp.Status)
 			}
-			if got := strings.Join(w.told(), " "); got != x.told {
-				t.Errorf("%s %s: told %q, want %q", x.method, x.url, got, x.told)
+			if got := strings.Join(w.reported(), " "); got != x.reported {
+				t.Errorf("%s %s: reported %q, want %q", x.method, x.url, got, x.reported)
 			}
-			w.forget()
+			w.clearDenials()
 		}
 		want := []string{"GET /x%20y?q=1;2 a.com", "POST /upload a.com body", "GET /v1/x b.com", "GET /again a.com"}
-		if got := c.took(); !slices.Equal(got, want) {
+		if got := c.takeRequests(); !slices.Equal(got, want) {
 			t.Errorf("h2 %v: the server got %q, want %q", h2, got, want)
 		}
 		// Fronting: another Host inside than outside.
-		for host, told := range map[string]string{"b.com": "host_mismatch https://b.com:443/v1/x", "evil.com": "host_mismatch https://evil.com:443/v1/x"} {
+		for host, reported := range map[string]string{"b.com": "host_mismatch https://b.com:443/v1/x", "evil.com": "host_mismatch https://evil.com:443/v1/x"} {
 			req, _ := http.NewRequest("GET", "https://a.com/v1/x", nil)
 			req.Host = host
 			if resp, err := cl.Do(req); err != nil || resp.StatusCode != 403 {
 				t.Errorf("fronting %s: %v %+v", host, err, resp)
 			}
-			w.wantTold(told)
+			w.wantDenials(reported)
 		}
-		if got := c.took(); len(got) > 0 {
+		if got := c.takeRequests(); len(got) > 0 {
 			t.Errorf("fronting: the server got %q", got)
 		}
 	}
@@ -449,7 +449,7 @@ func TestInterceptVerifies(t *testing.T) {
 	if _, err := cl.Get("https://untrusted.com/"); err == nil || !strings.Contains(err.Error(), "access denied") {
 		t.Errorf("a server that nobody vouches for: %v", err)
 	}
-	w.wantTold("host_mismatch https://untrusted.com:443")
+	w.wantDenials("host_mismatch https://untrusted.com:443")
 	w.resolve("a.com", a4)
 	c := cfg.Clone()
 	c.ServerName = "evil.com"
@@ -457,7 +457,7 @@ func TestInterceptVerifies(t *testing.T) {
 	if err := tls.Client(w.dial("203.0.113.1:443"), c).Handshake(); err == nil {
 		t.Error("a denied name is answered")
 	}
-	w.wantTold("rule_denies net.4 https://evil.com:443")
+	w.wantDenials("rule_denies net.4 https://evil.com:443")
 	if w.dials() != before {
 		t.Error("a denied name was dialled")
 	}
@@ -478,10 +478,10 @@ func TestInterceptDistrusted(t *testing.T) {
 	for end := time.Now().Add(time.Minute); len(w.s.connSlots) > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond) // until egress is done with all of them
 	}
-	if !w.noted("must trust the session's authority: remote error: tls: bad certificate") {
-		t.Error("it isn't told why")
+	if !w.hasNote("must trust the session's authority: remote error: tls: bad certificate") {
+		t.Error("it isn't reported why")
 	}
-	w.wantTold(slices.Repeat([]string{"host_mismatch https://a.com:443"}, 16)...)
+	w.wantDenials(slices.Repeat([]string{"host_mismatch https://a.com:443"}, 16)...)
 	seen := map[*bufio.Reader]bool{}
 	for range 64 {
 		r := getReader(nil)

@@ -29,7 +29,7 @@ import (
 var must = childtest.Must
 
 // patience is with what takes moments on a quiet machine.
-const patience = time.Minute
+const testTimeout = time.Minute
 
 // world is a server in front of loopback, as if that were the internet: names in a zone, public addresses that lead to local
 // listeners, and a kernel that redirects what dial opens.
@@ -42,13 +42,13 @@ type world struct {
 	routes map[netip.AddrPort]string
 
 	mu       sync.Mutex
-	going    map[netip.AddrPort]netip.AddrPort // where clients wanted to go
-	any      netip.AddrPort                    // and where all others did, if valid
+	destinations    map[netip.AddrPort]netip.AddrPort // where clients wanted to go
+	anyDestination      netip.AddrPort                    // and where all others did, if valid
 	denials  []message.Denial
 	permits  map[string]time.Time // "tcp 1.2.3.4:22"
-	stuck    error                // what Permit says
-	stranger netip.AddrPort       // who isn't of the session
-	dialled  []netip.AddrPort
+	permitErr    error                // what Permit says
+	foreign netip.AddrPort       // who isn't of the session
+	dialed  []netip.AddrPort
 }
 
 // allow and deny are rules about a host alone.
@@ -66,8 +66,8 @@ func newWorldOf(t testing.TB, l policy.SourceLayer) *world {
 		l.Net[i].Position = policy.Position{File: "p.toml", Line: i + 1, Col: 1}
 	}
 	c := compileLayer(t, l)
-	w := &world{t: t, routes: map[netip.AddrPort]string{}, going: map[netip.AddrPort]netip.AddrPort{}, permits: map[string]time.Time{}, zone: newZone(t)}
-	w.s = &Server{Policy: c, Upstream: []netip.AddrPort{w.zone.addr}, Kernel: w, Denied: w.tell, IsOwn: func(netip.Addr) bool { return false }, dial: w.route, shared: &shared{}}
+	w := &world{t: t, routes: map[netip.AddrPort]string{}, destinations: map[netip.AddrPort]netip.AddrPort{}, permits: map[string]time.Time{}, zone: newZone(t)}
+	w.s = &Server{Policy: c, Upstream: []netip.AddrPort{w.zone.addr}, Kernel: w, Denied: w.addDenial, IsOwn: func(netip.Addr) bool { return false }, dial: w.route, shared: &shared{}}
 	return w
 }
 
@@ -96,14 +96,14 @@ func (w *world) start() *world {
 			if err != nil {
 				w.t.Errorf("Serve: %v", err)
 			}
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			w.t.Error("Serve doesn't end")
 		}
 	})
 	return w
 }
 
-func (w *world) tell(d message.Denial) {
+func (w *world) addDenial(d message.Denial) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.denials = append(w.denials, d)
@@ -113,42 +113,42 @@ func (w *world) tell(d message.Denial) {
 func (w *world) Original(client, listener netip.AddrPort) (netip.AddrPort, event.Observed, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if to, ok := w.going[client]; ok && listener == w.tcp {
-		return to, asker, nil
+	if to, ok := w.destinations[client]; ok && listener == w.tcp {
+		return to, testProcess, nil
 	}
-	if w.any.IsValid() {
-		return w.any, asker, nil
+	if w.anyDestination.IsValid() {
+		return w.anyDestination, testProcess, nil
 	}
 	return netip.AddrPort{}, event.Observed{}, errors.New("not redirected")
 }
 
 // asker is whose all connections are, and all datagrams.
-var asker = event.Observed{PID: 42, UID: 1000, Comm: "asker", SeenAt: time.Hour}
+var testProcess = event.Observed{PID: 42, UID: 1000, Comm: "asker", SeenAt: time.Hour}
 
 // Sender knows who asks.
 func (w *world) Sender(client, listener netip.AddrPort) (event.Observed, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if client == w.stranger || listener != w.udp {
+	if client == w.foreign || listener != w.udp {
 		return event.Observed{}, errors.New("not redirected")
 	}
-	return asker, nil
+	return testProcess, nil
 }
 
 // Permit notes what is permitted.
 func (w *world) Permit(generation uint32, protocol string, to netip.AddrPort, until time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stuck == nil {
+	if w.permitErr == nil {
 		w.permits[protocol+" "+to.String()] = until
 	}
-	return w.stuck
+	return w.permitErr
 }
 
 // route dials what stands for a public address.
 func (w *world) route(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	w.mu.Lock()
-	w.dialled = append(w.dialled, to)
+	w.dialed = append(w.dialed, to)
 	local, ok := w.routes[to]
 	w.mu.Unlock()
 	if !ok {
@@ -158,7 +158,7 @@ func (w *world) route(ctx context.Context, to netip.AddrPort) (net.Conn, error) 
 }
 
 // put makes an address lead to a handler.
-func (w *world) put(to string, h http.Handler) {
+func (w *world) serve(to string, h http.Handler) {
 	srv := &http.Server{Handler: h}
 	l := w.listen(to)
 	go srv.Serve(l)
@@ -185,13 +185,13 @@ func (w *world) dial(to string) *net.TCPConn {
 	c, err := net.Dial("tcp4", w.tcp.String())
 	must(w.t, err)
 	w.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(patience))
-	w.going[addrPortOf(c.LocalAddr())] = netip.MustParseAddrPort(to)
+	c.SetDeadline(time.Now().Add(testTimeout))
+	w.destinations[addrPortOf(c.LocalAddr())] = netip.MustParseAddrPort(to)
 	return c.(*net.TCPConn)
 }
 
-// told are the refusals so far, "reason rule target".
-func (w *world) told() []string {
+// reported are the refusals so far, "reason rule target".
+func (w *world) reported() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var l []string
@@ -200,7 +200,7 @@ func (w *world) told() []string {
 		if d.Answer.Rule != nil {
 			s += " " + d.Answer.Rule.ID
 		}
-		if d.Process != asker {
+		if d.Process != testProcess {
 			s += fmt.Sprintf(" of %+v", d.Process)
 		}
 		l = append(l, s+" "+d.Answer.Target)
@@ -208,51 +208,51 @@ func (w *world) told() []string {
 	return l
 }
 
-// noted says whether a refusal was told with a note that says this.
-func (w *world) noted(what string) bool {
+// noted says whether a refusal was reported with a note that says this.
+func (w *world) hasNote(what string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.denials, func(d message.Denial) bool { return strings.Contains(d.Answer.Note, what) })
 }
 
-// wantTold waits until exactly these refusals were told, and forgets them.
-func (w *world) wantTold(want ...string) {
+// wantTold waits until exactly these refusals were reported, and forgets them.
+func (w *world) wantDenials(want ...string) {
 	w.t.Helper()
-	for end := time.Now().Add(patience); len(w.told()) < len(want) && time.Now().Before(end); {
+	for end := time.Now().Add(testTimeout); len(w.reported()) < len(want) && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
-	if got := w.told(); !slices.Equal(got, want) {
-		w.t.Errorf("told %q, want %q", got, want)
+	if got := w.reported(); !slices.Equal(got, want) {
+		w.t.Errorf("reported %q, want %q", got, want)
 	}
-	w.forget()
+	w.clearDenials()
 }
 
 // forget forgets the refusals.
-func (w *world) forget() {
+func (w *world) clearDenials() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.denials = nil
 }
 
 // unlearn forgets what the session has resolved.
-func (w *world) unlearn() {
+func (w *world) clearNames() {
 	w.s.names.mu.Lock()
 	defer w.s.names.mu.Unlock()
 	clear(w.s.names.addrs)
 }
 
 // jam is what Permit says from now on.
-func (w *world) jam(err error) {
+func (w *world) failPermit(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stuck = err
+	w.permitErr = err
 }
 
 // dials is how many connections to servers were tried.
 func (w *world) dials() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.dialled)
+	return len(w.dialed)
 }
 
 // client is a program that knows nothing of all this: it resolves and connects.
@@ -267,16 +267,16 @@ func (w *world) client() *http.Client {
 	}
 	tr := &http.Transport{DialContext: dial, DisableCompression: true}
 	w.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: patience}
+	return &http.Client{Transport: tr, Timeout: testTimeout}
 }
 
 // ask sends a message by UDP and is the answer.
-func (w *world) ask(msg []byte) []byte {
+func (w *world) query(msg []byte) []byte {
 	w.t.Helper()
 	c, err := net.Dial("udp4", w.udp.String())
 	must(w.t, err)
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(testTimeout))
 	buf := make([]byte, 4096)
 	if _, err := c.Write(msg); err != nil {
 		w.t.Fatal(err)
@@ -288,7 +288,7 @@ func (w *world) ask(msg []byte) []byte {
 
 func (w *world) resolve(name string, typ dnsmessage.Type) ([]netip.Addr, dnsmessage.RCode) {
 	w.t.Helper()
-	return addrsIn(w.t, w.ask(query(w.t, name, typ)))
+	return addrsIn(w.t, w.query(query(w.t, name, typ)))
 }
 
 func query(t testing.TB, name string, typ dnsmessage.Type) []byte {
@@ -329,7 +329,7 @@ type zone struct {
 	mu      sync.Mutex
 	names   map[string]string
 	queries []string                                      // as they came
-	before  func(q dnsmessage.Message, tcp bool) [][]byte // said before the answer; a nil element: no answer follows
+	prelude  func(q dnsmessage.Message, tcp bool) [][]byte // said before the answer; a nil element: no answer follows
 }
 
 func newZone(t testing.TB) *zone {
@@ -365,10 +365,10 @@ func (z *zone) set(name, value string) {
 }
 
 // first makes the server say something before it answers.
-func (z *zone) first(f func(m dnsmessage.Message, tcp bool) [][]byte) {
+func (z *zone) setPrelude(f func(m dnsmessage.Message, tcp bool) [][]byte) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.before = f
+	z.prelude = f
 }
 
 func (z *zone) serveUDP(c net.PacketConn) {
@@ -405,8 +405,8 @@ func (z *zone) replies(msg []byte, tcp bool) (out [][]byte) {
 	defer z.mu.Unlock()
 	q := m.Questions[0]
 	z.queries = append(z.queries, q.Name.String())
-	if z.before != nil {
-		for _, b := range z.before(m, tcp) {
+	if z.prelude != nil {
+		for _, b := range z.prelude(m, tcp) {
 			if b == nil {
 				return out
 			}
@@ -451,7 +451,7 @@ func (z *zone) answer(m dnsmessage.Message) []byte {
 }
 
 // asked are the questions so far, in lower case.
-func (z *zone) asked() (l []string) {
+func (z *zone) queried() (l []string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	for _, q := range z.queries {

@@ -13,7 +13,7 @@ import (
 )
 
 // The program of egress may run as root, so it must belong to root or to toolguard's owner.
-func TestEgressProgram(t *testing.T) {
+func TestOpenProgram(t *testing.T) {
 	owner := uint32(os.Getuid())
 	for _, x := range []struct {
 		name  string
