@@ -6,11 +6,10 @@ import (
 	"syscall"
 )
 
-// maxPending bounds the events whose end hasn't come. Their number is normally that of the machine's processors.
+// maxPending bounds the calls whose end isn't recorded yet. Their number is normally that of the machine's processors.
 const maxPending = 1024
 
-// assembler puts the records of one system call together: they share a serial, and the caller's record is written last, when
-// the call returns.
+// assembler combines the records of one system call. They share a serial, and the caller's record is written last, when the call returns.
 type assembler struct {
 	pending map[uint64][]*Denial
 	order   []uint64 // serials in the order of their first record
@@ -21,7 +20,7 @@ func newAssembler(emit func(*Denial)) *assembler {
 	return &assembler{pending: map[uint64][]*Denial{}, emit: emit}
 }
 
-// access adds a Landlock refusal.
+// access adds a Landlock denial.
 func (a *assembler) access(d *Denial) {
 	if a.pending[d.Serial] == nil {
 		if len(a.order) >= maxPending {
@@ -32,7 +31,7 @@ func (a *assembler) access(d *Denial) {
 	a.pending[d.Serial] = append(a.pending[d.Serial], d)
 }
 
-// finish hands over what a serial has, which may be nothing. A caller that isn't known is nil.
+// finish emits the denials of a serial, if any. An unknown caller is nil.
 func (a *assembler) finish(serial uint64, c *caller) {
 	denials := a.pending[serial]
 	if denials == nil {
@@ -44,27 +43,27 @@ func (a *assembler) finish(serial uint64, c *caller) {
 	for _, d := range denials {
 		if c != nil {
 			c.describe(d)
-			d.Moot = makes(d) && c.ended && (c.errno != syscall.EACCES || slices.ContainsFunc(denials, opens))
+			d.Moot = createsOnly(d) && c.returned && (c.errno != syscall.EACCES || slices.ContainsFunc(denials, deniesObject))
 		}
 		a.emit(d)
 	}
 }
 
-// makes reports whether all that was refused is making a file. The kernel asks for that before it has looked the name up, unless it knows the
-// name already (lookup_open in fs/namei.c, Linux 5.6 and later): where an object has the name it's opened, and its answer to the question
-// doesn't count. It counts in the end where the call fails for that reason (EACCES), and nothing that has the name was refused in it.
-func makes(d *Denial) bool {
+// createsOnly reports whether the only denied right is to create a file. The kernel checks it before it looks up a name that isn't cached
+// (lookup_open in fs/namei.c, Linux 5.6 and later). If an object has the name, it is opened and that check doesn't count. It counts if the
+// call fails with EACCES and no right on an existing object was denied in it.
+func createsOnly(d *Denial) bool {
 	return len(d.Blockers) == 1 && strings.HasPrefix(d.Blockers[0], "fs.make_")
 }
 
-// opens reports whether an object was refused that is there.
-func opens(d *Denial) bool {
+// deniesObject reports whether a right on an existing object was denied.
+func deniesObject(d *Denial) bool {
 	return slices.ContainsFunc(d.Blockers, func(b string) bool {
 		return slices.Contains([]string{"fs.write_file", "fs.read_file", "fs.read_dir", "fs.truncate", "fs.execute"}, b)
 	})
 }
 
-// flush hands over everything, for when nothing more is to come.
+// flush emits all pending denials.
 func (a *assembler) flush() {
 	for len(a.order) > 0 {
 		a.finish(a.order[0], nil)

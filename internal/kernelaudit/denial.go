@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Source is the mechanism that refused.
+// Source is the mechanism that denied.
 type Source string
 
 // The sources.
@@ -16,7 +16,7 @@ const (
 	Seccomp  Source = "seccomp"
 )
 
-// Denial is one denial. Fields that the kernel didn't report are zero; Session is then NoSession.
+// Denial is one denial. Fields that the kernel didn't report are zero, and NoSession in Session.
 type Denial struct {
 	Time   time.Time
 	Serial uint64 // the kernel's; records of one system call share it
@@ -31,10 +31,10 @@ type Denial struct {
 	Errno syscall.Errno // as the system call returned it; 0: unknown, as always with seccomp
 
 	// Landlock only.
-	Domain   uint64   // which domain refused
-	Nested   bool     // a confined program made that domain for itself, not the session's start
-	Moot     bool     // the call went on without what was refused
-	Blockers []string // what was refused: "fs.read_file", "net.connect_tcp", …
+	Domain   uint64   // that denied
+	Nested   bool     // a confined program created the domain for itself
+	Moot     bool     // the call continued without the denied right
+	Blockers []string // the denied rights or scopes: "fs.read_file", "net.connect_tcp", …
 	Path     string   // the object; for an operation on a name the directory. Abstract sockets begin with a NUL
 	Device   string
 	Inode    uint64
@@ -45,17 +45,17 @@ type Denial struct {
 
 	// Seccomp only.
 	Signal int    // the signal that killed the process; 0: the call only failed
-	Action uint32 // SECCOMP_RET_…; the kernel doesn't report the errno of the call
+	Action uint32 // SECCOMP_RET_…; the kernel doesn't report the errno
 }
 
-// Call is a system call. Known is false when there was no record of it.
+// Call is a system call. Known is false if there was no record of it.
 type Call struct {
 	Arch   uint32 // AUDIT_ARCH_…
 	Number int
 	Known  bool
 }
 
-// NoSession is the audit session of a process that has none.
+// NoSession means no audit session.
 const NoSession = uint32(unset)
 
 // decodeAccess reads a LANDLOCK_ACCESS record.
@@ -112,14 +112,14 @@ func decodeSeccomp(r *record) (*Denial, error) {
 	return n, d.err
 }
 
-// caller is what a SYSCALL record adds.
+// caller has the fields of a SYSCALL record.
 type caller struct {
 	pid, ppid, uid int
 	session        uint32
 	exe, comm      string
 	call           Call
 	errno          syscall.Errno
-	ended          bool // and how is known: errno is 0 where the call did what it was asked for
+	returned       bool // and how is known: errno is 0 where the call did what it was asked for
 }
 
 // decodeSyscall reads a SYSCALL record.
@@ -137,11 +137,11 @@ func decodeSyscall(r *record) (*caller, error) {
 	if exit := d.number("exit", 10, 0); exit < 0 && exit > -4096 {
 		c.errno = syscall.Errno(-exit)
 	}
-	_, c.ended = r.get("exit")
+	_, c.returned = r.get("exit")
 	return c, d.err
 }
 
-// describe fills in who made the call.
+// describe sets the fields of a denial that identify the process and the call.
 func (c *caller) describe(d *Denial) {
 	d.PID, d.PPID, d.UID, d.Session = c.pid, c.ppid, c.uid, c.session
 	d.Exe, d.Comm, d.Call, d.Errno = c.exe, c.comm, c.call, c.errno
@@ -151,10 +151,10 @@ func (c *caller) describe(d *Denial) {
 type domain struct {
 	id      uint64
 	ended   bool
-	pid     int // who made it, and its user and name then; only when it isn't ended
+	pid     int // the process that created it, with its user and name then; only if not ended
 	uid     int
 	comm    string
-	denials uint64 // in all; only when it is
+	denials uint64 // in all; only if ended
 }
 
 func decodeDomain(r *record) (domain, error) {

@@ -22,7 +22,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// The test binary is its own guarded command: with actionVar set it does one thing and exits.
+// The test binary is its own confined command: with actionVar set it performs one action and exits.
 const actionVar = "TOOLGUARD_TEST_ACTION"
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// act does what a test asked for, and succeeds when the outcome is the one that the name says.
+// act performs an action, and succeeds if the outcome is the one in the action's name.
 func act(action string, args []string) error {
 	switch action {
 	case "read-ok":
@@ -72,7 +72,7 @@ func act(action string, args []string) error {
 		_, err := os.ReadFile(args[0])
 		return want(err, unix.EACCES)
 	case "hold":
-		return holdUntilKilled()
+		return readUntilKilled()
 	}
 	return fmt.Errorf("unknown action %q", action)
 }
@@ -84,7 +84,7 @@ func want(got, errno error) error {
 	return nil
 }
 
-// flood opens a path that is denied as often as it is told, from several threads.
+// flood opens a denied path a given number of times, from several threads.
 func flood(args []string) error {
 	n, _ := strconv.Atoi(args[1])
 	var wg sync.WaitGroup
@@ -158,7 +158,7 @@ func tcp() error {
 // retErrno is SECCOMP_RET_ERRNO.
 const retErrno = 0x00050000
 
-// useSeccomp refuses itself getpriority with ENOSYS, logs it, and calls it.
+// useSeccomp installs a filter that denies and logs getpriority with ENOSYS, and calls it.
 func useSeccomp() error {
 	runtime.LockOSThread()
 	nr := uint32(unix.SYS_GETPRIORITY)
@@ -180,7 +180,7 @@ func useSeccomp() error {
 	return want(err, unix.ENOSYS)
 }
 
-// restrict puts the calling thread, which the caller has locked or never leaves, into a new Landlock domain.
+// restrict restricts the calling thread, which the caller has locked or never leaves, with a new Landlock domain.
 func restrict(granted []string, fsRights, netRights, scopes uint64) error {
 	ruleset, err := landlock.LandlockCreateRuleset(&landlock.RulesetAttr{HandledAccessFS: fsRights, HandledAccessNet: netRights, Scoped: scopes}, 0)
 	if err != nil {
@@ -220,7 +220,7 @@ const (
 	allScopes = 1<<2 - 1
 )
 
-// deniedDir makes a folder that sessions may not touch.
+// deniedDir creates a folder that sessions may not access.
 func deniedDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "toolguard-denied-")
@@ -229,26 +229,24 @@ func deniedDir(t *testing.T) string {
 	return dir
 }
 
-// session is one guarded run, started as the launch starts it: a locked thread gets an audit session, restricts
-// itself, and forks.
+// session is one confined run, started as package launch does: a locked thread begins an audit session, restricts itself, and forks.
 type session struct {
 	id      uint32
 	pid     int
 	denials []Denial
 	totals  Totals
-	name    string // Session.Name
+	comm    string // Session.Name
 
-	first func() // called with the first refusal, if set
-	took  func() // called with each, if set
-	ended func() // called when the command has ended, if set
+	onFirst func() // called for the first denial, if set
+	onEach  func() // called for each denial, if set
+	onEnd   func() // called when the command has ended, if set
 }
 
-// run starts the test binary with an action, in a session of its own, and waits for what was refused; everything but
-// /var and /run is granted.
+// run starts the test binary with an action, in a session of its own, and collects its denials. All but /var and /run is granted.
 func (s *session) run(r *Reader, exe, action string, args ...string) error {
 	var w *Watch
 	done := make(chan error)
-	go func() { // the thread is never unlocked, so it ends with the goroutine, and its hold on the domain with it
+	go func() { // the thread is never unlocked, so it ends with the goroutine and releases the domain
 		runtime.LockOSThread()
 		var err error
 		w, err = s.start(r, exe, action, args)
@@ -269,7 +267,7 @@ func (s *session) start(r *Reader, exe, action string, args []string) (w *Watch,
 	if s.id, err = FreshSession(); err != nil {
 		return nil, err
 	}
-	w, err = r.Watch(Session{Audit: s.id, Name: s.name}, s.take)
+	w, err = r.Watch(Session{Audit: s.id, Name: s.comm}, s.append)
 	if err != nil {
 		return nil, err
 	}
@@ -288,14 +286,14 @@ func (s *session) start(r *Reader, exe, action string, args []string) (w *Watch,
 	}
 	s.pid = cmd.Process.Pid
 	err = cmd.Wait()
-	if s.ended != nil {
-		s.ended()
+	if s.onEnd != nil {
+		s.onEnd()
 	}
-	return w, errors.Join(err, sent(wantBacklog/2)) // or the kernel may drop the end of the domain, which says what is missing
+	return w, errors.Join(err, waitSent(wantBacklog/2)) // or the kernel may drop the domain's last record, which has the number of denials
 }
 
-// sent waits until the kernel has sent what it had queued, but for so many records.
-func sent(but uint32) error {
+// waitSent waits until the kernel has sent all queued records but so many.
+func waitSent(but uint32) error {
 	fd, err := openControl()
 	if err != nil {
 		return err
@@ -307,17 +305,17 @@ func sent(but uint32) error {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("the kernel doesn't send what it has: %+v", s)
+			return fmt.Errorf("the kernel doesn't send its queue: %+v", s)
 		}
 	}
 }
 
-func (s *session) take(d Denial) {
-	if s.denials = append(s.denials, d); len(s.denials) == 1 && s.first != nil {
-		s.first()
+func (s *session) append(d Denial) {
+	if s.denials = append(s.denials, d); len(s.denials) == 1 && s.onFirst != nil {
+		s.onFirst()
 	}
-	if s.took != nil {
-		s.took()
+	if s.onEach != nil {
+		s.onEach()
 	}
 }
 
@@ -339,10 +337,12 @@ func self(t *testing.T) string {
 	return exe
 }
 
-// excused tells whether it's no wonder that there are no records.
-func excused(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.ECONNREFUSED) }
+// isUnavailable reports whether this process can't expect records.
+func isUnavailable(err error) bool {
+	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.ECONNREFUSED)
+}
 
-// reader opens a reader. Root on a kernel that has Landlock's records isn't excused.
+// reader opens a reader, or skips the test. As root on a kernel that has Landlock's records it fails instead.
 func reader(t *testing.T) *Reader {
 	t.Helper()
 	if abi, _, _ := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); int(abi) < 7 {
@@ -352,12 +352,12 @@ func reader(t *testing.T) *Reader {
 	if err == nil {
 		r.Listen()
 		err = r.Prove()
-		for end := time.Now().Add(patience / 4); err != nil && !excused(err) && time.Now().Before(end); { // the machine may be busy
+		for end := time.Now().Add(patience / 4); err != nil && !isUnavailable(err) && time.Now().Before(end); { // the machine may be busy
 			err = r.Prove()
 		}
 	}
 	if err != nil {
-		if os.Geteuid() == 0 && !excused(err) {
+		if os.Geteuid() == 0 && !isUnavailable(err) {
 			t.Fatal(err)
 		}
 		t.Skipf("needs the kernel's audit records: %v", err)
@@ -385,5 +385,5 @@ func touchFile(t *testing.T, path string) string {
 	return path
 }
 
-// patience is with what takes moments on a quiet machine.
+// patience bounds waits that are short on an idle machine.
 const patience = 2 * time.Minute

@@ -11,40 +11,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mark writes a record and waits until it comes back: the kernel keeps records in order, so everything that was recorded before
-// has then been handled. What is done meanwhile costs no time. The first that doesn't come says that none ever does.
-func (r *Reader) mark(ctx context.Context, meanwhile func()) error {
+// waitForMark writes a record and waits until it arrives. The kernel delivers records in order, so all earlier ones have been handled then.
+// It runs meanwhile after writing. If the first mark of a reader doesn't arrive, the error wraps ErrUnavailable.
+func (r *Reader) waitForMark(ctx context.Context, meanwhile func()) error {
 	if r.Proven() {
-		return r.passing(ctx, quietTime, meanwhile)
+		return r.exchangeMark(ctx, quietTimeout, meanwhile)
 	}
-	ctx, cancel := context.WithTimeout(ctx, quietTime)
+	ctx, cancel := context.WithTimeout(ctx, quietTimeout)
 	defer cancel()
-	err := r.passing(ctx, proofTime, meanwhile)
+	err := r.exchangeMark(ctx, firstRecordTimeout, meanwhile)
 	if err != nil && !r.Proven() {
-		return fmt.Errorf("%w: %w", ErrUnavailable, proofError(err))
+		return fmt.Errorf("%w: %w", ErrUnavailable, noRecordsError(err))
 	}
 	return err
 }
 
-// passing is a mark that is waited for as long as anything comes at least every so often.
-func (r *Reader) passing(ctx context.Context, quiet time.Duration, meanwhile func()) error {
+// exchangeMark writes a mark, and waits until it arrives or no record has arrived for so long.
+func (r *Reader) exchangeMark(ctx context.Context, quiet time.Duration, meanwhile func()) error {
 	var nonce [16]byte
 	if _, err := unix.Getrandom(nonce[:], 0); err != nil { // crypto/rand is expensive the first time
 		return os.NewSyscallError("getrandom", err)
 	}
 	text := "toolguard-mark " + hex.EncodeToString(nonce[:])
-	came := make(chan struct{})
+	arrived := make(chan struct{})
 	r.mu.Lock()
-	r.marks[text] = came
+	r.marks[text] = arrived
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
 		delete(r.marks, text)
 		r.mu.Unlock()
 	}()
-	before, last := r.received(), time.Now()
+	before, last := r.records(), time.Now()
 	for {
-		if err := r.order(typeTrustedApp, append([]byte(text), 0)); err != nil {
+		if err := r.send(typeTrustedApp, append([]byte(text), 0)); err != nil {
 			return fmt.Errorf("write an audit record: %w", err)
 		}
 		if meanwhile != nil {
@@ -52,36 +52,35 @@ func (r *Reader) passing(ctx context.Context, quiet time.Duration, meanwhile fun
 			meanwhile = nil
 		}
 		select {
-		case <-came:
+		case <-arrived:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-r.done:
 			return os.ErrClosed
-		case <-time.After(proofTime / 4): // the mark itself may have been dropped
+		case <-time.After(firstRecordTimeout / 4): // the mark itself may have been dropped
 		}
-		if n := r.received(); n != before {
+		if n := r.records(); n != before {
 			before, last = n, time.Now()
 		} else if time.Since(last) > quiet {
-			return fmt.Errorf("%w for %v", errQuiet, quiet)
+			return fmt.Errorf("%w for %v", errNoRecords, quiet)
 		}
 	}
 }
 
-func (r *Reader) received() uint64 {
+func (r *Reader) records() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.came
+	return r.recordCount
 }
 
-// passMark is called when a mark came back. No other process can know its text. Calls may be under way whose own record is yet to come: what
-// was refused in them waits for it.
-func (r *Reader) passMark(text string) {
+// receiveMark handles a mark. No other process can know its text. Denials in calls that have not returned yet remain pending.
+func (r *Reader) receiveMark(text string) {
 	_, msg, ok := strings.Cut(text, " msg='")
 	msg = strings.TrimRight(msg, "'\x00")
-	if came := r.marks[msg]; ok && came != nil {
+	if arrived := r.marks[msg]; ok && arrived != nil {
 		r.proven.Store(true)
-		close(came)
+		close(arrived)
 		delete(r.marks, msg)
 	}
 }

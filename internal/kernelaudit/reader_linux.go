@@ -13,60 +13,58 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnavailable is wrapped by what Open returns when refusals can't be read on this machine, by this process. The
-// message returns what is missing.
-var ErrUnavailable = errors.New("no refusals can be read from the kernel")
+// ErrUnavailable is wrapped by errors of a process that can't read denials on this machine. The message names the missing requirement.
+var ErrUnavailable = errors.New("the kernel's audit records can't be read")
 
-var errQuiet = errors.New("nothing came")
+var errNoRecords = errors.New("no records arrived")
 
-// proofTime is how long the kernel may take to send the first record. It normally takes some 100 µs.
-const proofTime = time.Second
+// firstRecordTimeout is how long the kernel may take to send the first record, which normally takes some 100 µs.
+const firstRecordTimeout = time.Second
 
-// quietTime is how long nothing at all may come from the kernel while another mark is waited for, and how long anything else
-// may come before the first.
-const quietTime = 3 * time.Second
+// quietTimeout is how long no record may arrive while a mark is awaited, and how long the first mark may take while others arrive.
+const quietTimeout = 3 * time.Second
 
-// settleTime is how long the records of one system call may be apart before what came is handed over as it is: without its caller, and
-// so to nobody where it's the first of a session. A thread may be kept from ending its call by whatever else a busy machine does.
-const settleTime = 2 * time.Second
+// callTimeout is how long a denial waits for the record of its caller. After that it's delivered without; no watch matches it if it's the
+// first of its session. On a busy machine a call can take that long to return.
+const callTimeout = 2 * time.Second
 
-// recentTime is how old what the kernel said of itself may be where it's only about putting back what was changed.
-const recentTime = 50 * time.Millisecond
+// statusMaxAge is how old a status may be that decides which settings Close restores.
+const statusMaxAge = 50 * time.Millisecond
 
-// maxRemembered bounds what is kept of processes and domains that may be no session's at all.
-const maxRemembered = 4096
+// maxTracked bounds the processes and domains that are remembered, of which most may belong to no session.
+const maxTracked = 4096
 
 // Reader receives the kernel's records, and keeps auditing on until it is closed.
 type Reader struct {
-	socket int      // where the records come
-	log    *os.File // the same, when it's listened to: the runtime's poller, which serves it, isn't set up before
-	hold   *hold
-	done   chan struct{} // closed when nothing is read any more
+	socket int      // receives the records
+	file   *os.File // the same socket after Listen, which first sets up the runtime's poller
+	lease  *lease
+	done   chan struct{} // closed when reading has ended
 
-	proven   atomic.Bool // a mark came back
-	ending   atomic.Bool // nothing is to be read any more
-	reading  sync.Once
-	closing  sync.Once
-	ordering sync.Mutex // one question at a time on control
-	control  int
-	recent   status    // the kernel's last answer
-	asked    time.Time // when it came
+	proven     atomic.Bool // a mark has arrived
+	stopping   atomic.Bool // Close was called
+	listenOnce sync.Once
+	closeOnce  sync.Once
+	controlMu  sync.Mutex // one request at a time on control
+	control    int
+	lastStatus status    // the kernel's last answer
+	statusTime time.Time // of lastStatus
 
-	mu       sync.Mutex // everything below; held while records are delivered
-	asm      *assembler
-	watches  []*Watch
-	starters map[uint32]int    // audit session: the process that started it
-	makers   map[uint64]domain // who made a Landlock domain
-	marks    map[string]chan struct{}
-	came     uint64    // records
-	overflow uint64    // times that the socket's buffer was full
-	unread   uint64    // records that couldn't be parsed
-	off      time.Time // when auditing was last switched off
-	fields   []field
+	mu          sync.Mutex // everything below; held while records are delivered
+	assembler   *assembler
+	watches     []*Watch
+	starters    map[uint32]int    // audit session: the process that started it
+	makers      map[uint64]domain // the record of a Landlock domain's creation
+	marks       map[string]chan struct{}
+	recordCount uint64    // records received
+	overflow    uint64    // times that the socket's buffer was full
+	unread      uint64    // records that couldn't be parsed
+	disabledAt  time.Time // when auditing was last switched off
+	fields      []field
 }
 
-// Open subscribes: from now on the kernel keeps its records for this reader. Processes must be forked after it to have complete
-// records. Prove, and the end of a Watch, return whether any arrive.
+// Open subscribes: from now on the kernel queues its records for this reader. Only processes that are forked after it have complete
+// records. Prove and Watch.Finish return an error if no records arrive.
 func Open() (*Reader, error) { return open(stateDir) }
 
 func open(state string) (_ *Reader, err error) {
@@ -74,10 +72,10 @@ func open(state string) (_ *Reader, err error) {
 		control: -1, socket: -1, done: make(chan struct{}),
 		starters: map[uint32]int{}, makers: map[uint64]domain{}, marks: map[string]chan struct{}{},
 	}
-	r.asm = newAssembler(r.dispatch)
+	r.assembler = newAssembler(r.dispatch)
 	defer func() {
 		if err != nil {
-			r.shut()
+			r.release()
 			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}()
@@ -87,16 +85,16 @@ func open(state string) (_ *Reader, err error) {
 	return r, nil
 }
 
-// Listen begins to deliver, what has come since Open first. It needn't be called before the first process is started.
+// Listen begins to deliver, starting with the records since Open. It needn't be called before the first process is started.
 func (r *Reader) Listen() {
-	r.reading.Do(func() {
-		r.log = os.NewFile(uintptr(r.socket), "audit")
+	r.listenOnce.Do(func() {
+		r.file = os.NewFile(uintptr(r.socket), "audit")
 		go r.run()
 	})
 }
 
 // Prove returns nil as soon as records are known to arrive: a reader in another network namespace than the first receives nothing.
-func (r *Reader) Prove() error { return r.mark(context.Background(), nil) }
+func (r *Reader) Prove() error { return r.waitForMark(context.Background(), nil) }
 
 // Proven reports whether records have been seen to arrive.
 func (r *Reader) Proven() bool { return r.proven.Load() }
@@ -109,12 +107,12 @@ func (r *Reader) connect(state string) (err error) {
 	if r.socket, err = openLog(); err != nil {
 		return explain(err, "CAP_AUDIT_READ")
 	}
-	r.hold, r.recent, err = holdAudit(r.control, state)
-	r.asked = time.Now()
+	r.lease, r.lastStatus, err = acquireLease(r.control, state)
+	r.statusTime = time.Now()
 	return explain(err, "CAP_AUDIT_CONTROL")
 }
 
-// explain returns what is missing.
+// explain adds the missing requirement to an error.
 func explain(err error, capability string) error {
 	switch {
 	case err == nil:
@@ -129,121 +127,121 @@ func explain(err error, capability string) error {
 	return err
 }
 
-func proofError(err error) error {
-	if errors.Is(err, errQuiet) || errors.Is(err, context.DeadlineExceeded) {
+func noRecordsError(err error) error {
+	if errors.Is(err, errNoRecords) || errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("records don't arrive: this isn't the first network namespace, or an audit rule suppresses them")
 	}
 	return explain(err, "CAP_AUDIT_WRITE")
 }
 
-// Close stops reading. The last reader on the machine puts auditing back as it was found.
+// Close stops reading. The last reader on the machine restores the state of auditing.
 func (r *Reader) Close() error {
 	err := os.ErrClosed
-	r.closing.Do(func() {
-		r.reading.Do(func() { close(r.done) })
-		r.ending.Store(true)
-		if r.log != nil {
-			_ = r.log.SetReadDeadline(time.Unix(1, 0)) // ends the reading, while the rest is given up
+	r.closeOnce.Do(func() {
+		r.listenOnce.Do(func() { close(r.done) })
+		r.stopping.Store(true)
+		if r.file != nil {
+			_ = r.file.SetReadDeadline(time.Unix(1, 0)) // ends the reading, while the rest is released
 		}
-		err = r.shut()
+		err = r.release()
 		<-r.done
 	})
 	return err
 }
 
-func (r *Reader) shut() error {
-	if r.log == nil && r.socket >= 0 {
+func (r *Reader) release() error {
+	if r.file == nil && r.socket >= 0 {
 		unix.Close(r.socket)
 	}
-	r.ordering.Lock()
-	defer r.ordering.Unlock()
+	r.controlMu.Lock()
+	defer r.controlMu.Unlock()
 	var recent *status
-	if time.Since(r.asked) < recentTime {
-		recent = &r.recent
+	if time.Since(r.statusTime) < statusMaxAge {
+		recent = &r.lastStatus
 	}
-	err := r.hold.release(recent)
+	err := r.lease.release(recent)
 	if r.control >= 0 {
 		unix.Close(r.control)
 	}
 	return err
 }
 
-// run reads until nothing is to be read any more.
+// run reads until Close is called or the socket fails.
 func (r *Reader) run() {
 	defer close(r.done)
-	defer r.log.Close()
-	conn, err := r.log.SyscallConn()
+	defer r.file.Close()
+	conn, err := r.file.SyscallConn()
 	if err != nil {
 		return
 	}
 	buf := make([]byte, 64<<10)
-	for !r.ending.Load() { // looked at after the deadline has been set: Close sets it in the other order
+	for !r.stopping.Load() { // checked after the deadline has been set: Close sets them in the other order
 		m, err := receive(conn, r.socket, buf)
 		r.mu.Lock()
 		switch {
 		case err == nil:
-			r.came++
-			r.handle(m)
+			r.recordCount++
+			r.handleMessage(m)
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			r.asm.flush()
+			r.assembler.flush()
 		case errors.Is(err, unix.ENOBUFS):
 			r.overflow++
 		case errors.Is(err, errMalformed):
 			r.unread++
-		default: // broken, which every mark from now on reports
+		default: // the socket failed, which every mark from now on reports
 			r.mu.Unlock()
 			return
 		}
 		var until time.Time
-		if len(r.asm.order) > 0 {
-			until = time.Now().Add(settleTime)
+		if len(r.assembler.order) > 0 {
+			until = time.Now().Add(callTimeout)
 		}
 		r.mu.Unlock()
-		_ = r.log.SetReadDeadline(until) // it's open
+		_ = r.file.SetReadDeadline(until) // it's open
 	}
 }
 
-// handle takes in one record.
-func (r *Reader) handle(m message) {
+// handleMessage handles one record or mark.
+func (r *Reader) handleMessage(m message) {
 	if m.kind == typeTrustedApp {
-		r.passMark(string(m.data))
-	} else if r.take(m.kind, string(m.data)) != nil {
+		r.receiveMark(string(m.data))
+	} else if r.handleRecord(m.kind, string(m.data)) != nil {
 		r.unread++
 	}
 }
 
-// take reads one record that isn't a mark.
-func (r *Reader) take(kind uint16, text string) error {
+// handleRecord handles one record that isn't a mark.
+func (r *Reader) handleRecord(kind uint16, text string) error {
 	rec := record{kind: kind}
 	rest, err := rec.header(text)
 	if err != nil {
 		return err
 	}
-	if kind == typeSyscall && r.asm.pending[rec.serial] == nil {
-		return nil // nothing was refused in it
+	if kind == typeSyscall && r.assembler.pending[rec.serial] == nil {
+		return nil // nothing was denied in this call
 	}
 	rec.fields = r.fields[:0]
 	if err := rec.split(rest); err != nil {
 		return err
 	}
 	r.fields = rec.fields
-	return r.takeFields(&rec)
+	return r.handleFields(&rec)
 }
 
-func (r *Reader) takeFields(rec *record) error {
+func (r *Reader) handleFields(rec *record) error {
 	switch rec.kind {
 	case typeLandlockAccess:
 		d, err := decodeAccess(rec)
 		if err != nil {
 			return err
 		}
-		r.asm.access(d)
+		r.assembler.access(d)
 	case typeSyscall:
 		c, err := decodeSyscall(rec)
 		if err != nil {
 			return err
 		}
-		r.asm.finish(rec.serial, c)
+		r.assembler.finish(rec.serial, c)
 	case typeSeccomp:
 		d, err := decodeSeccomp(rec)
 		if err != nil {
@@ -255,81 +253,80 @@ func (r *Reader) takeFields(rec *record) error {
 		if err != nil {
 			return err
 		}
-		r.takeDomain(d)
+		r.recordDomain(d)
 	case typeLogin:
-		return r.takeLogin(rec)
+		return r.recordLogin(rec)
 	case typeConfigChange:
 		if enabled, _ := rec.get("audit_enabled"); enabled == "0" {
-			r.off = rec.time
+			r.disabledAt = rec.time
 		}
 	}
 	return nil
 }
 
-// takeLogin notes who started an audit session.
-func (r *Reader) takeLogin(rec *record) error {
+// recordLogin records which process began an audit session.
+func (r *Reader) recordLogin(rec *record) error {
 	d := decoder{r: rec}
 	ses, pid := uint32(d.number("ses", 10, unset)), int(d.number("pid", 10, 0))
 	res, _ := rec.get("res")
 	if d.err != nil || res != "1" || ses == NoSession {
 		return d.err
 	}
-	if len(r.starters) >= maxRemembered {
+	if len(r.starters) >= maxTracked {
 		clear(r.starters)
 	}
 	r.starters[ses] = pid
 	for _, w := range r.watches {
-		w.takeLogin(ses, pid)
+		w.recordLogin(ses, pid)
 	}
 	return nil
 }
 
-// takeDomain notes who made a Landlock domain, or how many refusals it had in all.
-func (r *Reader) takeDomain(d domain) {
+// recordDomain records which process created a Landlock domain, or how many denials it had in all.
+func (r *Reader) recordDomain(d domain) {
 	if d.ended {
 		delete(r.makers, d.id)
 	} else {
-		if len(r.makers) >= maxRemembered {
+		if len(r.makers) >= maxTracked {
 			clear(r.makers)
 		}
 		r.makers[d.id] = d
 	}
 	for _, w := range r.watches {
-		w.takeDomain(d)
+		w.recordDomain(d)
 	}
 }
 
-// dispatch hands a refusal to whom it concerns.
+// dispatch delivers a denial to the watches that it matches.
 func (r *Reader) dispatch(d *Denial) {
 	for _, w := range r.watches {
-		if w.concerns(d) {
-			w.take(*d)
+		if w.matches(d) {
+			w.handleDenial(*d)
 		}
 	}
 }
 
-func (r *Reader) order(kind uint16, data []byte) error {
-	r.ordering.Lock()
-	defer r.ordering.Unlock()
-	_, err := order(r.control, kind, data, 0)
+func (r *Reader) send(kind uint16, data []byte) error {
+	r.controlMu.Lock()
+	defer r.controlMu.Unlock()
+	_, err := request(r.control, kind, data, 0)
 	return err
 }
 
-// lost is the kernel's count of records that it dropped, for whomever they were. An answer that isn't older than maxAge
-// serves.
-func (r *Reader) lost(maxAge time.Duration) (uint32, error) {
-	r.ordering.Lock()
-	defer r.ordering.Unlock()
-	if time.Since(r.asked) < maxAge {
-		return r.recent.Lost, nil
+// droppedRecords returns the kernel's count of dropped records, for any receiver. The count may be as old as maxAge.
+func (r *Reader) droppedRecords(maxAge time.Duration) (uint32, error) {
+	r.controlMu.Lock()
+	defer r.controlMu.Unlock()
+	if time.Since(r.statusTime) < maxAge {
+		return r.lastStatus.Lost, nil
 	}
 	s, err := getStatus(r.control)
 	if err == nil {
-		r.recent, r.asked = s, time.Now()
+		r.lastStatus, r.statusTime = s, time.Now()
 	}
 	return s.Lost, err
 }
 
-func (r *Reader) forget(w *Watch) {
+func (r *Reader) removeWatch(w *Watch) {
 	r.watches = slices.DeleteFunc(r.watches, func(o *Watch) bool { return o == w })
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The record types that matter here (include/uapi/linux/audit.h).
+// The record types that are read (include/uapi/linux/audit.h).
 const (
 	typeLogin          = 1006
 	typeTrustedApp     = 1121
@@ -56,7 +56,7 @@ func parseRecord(kind uint16, text string) (record, error) {
 	return r, r.split(rest)
 }
 
-// header takes time and serial, and returns what follows.
+// header parses time and serial, and returns the rest.
 func (r *record) header(text string) (string, error) {
 	inner, ok := strings.CutPrefix(text, "audit(")
 	stamp, rest, ok2 := strings.Cut(inner, "):")
@@ -86,7 +86,7 @@ func (r *record) split(s string) error {
 		if !ok || !plainKey(key) {
 			return fmt.Errorf("%w: no key", errMalformed)
 		}
-		value, rest, err := cutValue(rest)
+		value, rest, err := splitValue(rest)
 		if err != nil {
 			return err
 		}
@@ -97,8 +97,8 @@ func (r *record) split(s string) error {
 	}
 }
 
-// cutValue takes one value with its quotes.
-func cutValue(s string) (value, rest string, err error) {
+// splitValue splits off one value with its quotes.
+func splitValue(s string) (value, rest string, err error) {
 	end := 0
 	for ; end < len(s) && !separates(s[end]); end++ {
 		if s[end] < 0x21 || s[end] > 0x7e {
@@ -124,7 +124,7 @@ func plainKey(s string) bool {
 	return s != ""
 }
 
-// text decodes an untrusted string: quoted as it is, else hexadecimal. "(null)" and "(none)" are empty.
+// text decodes an untrusted string, which is quoted or in hexadecimal. "(null)" and "(none)" are empty.
 func (r *record) text(key string) (string, error) {
 	v, ok := r.get(key)
 	switch {
@@ -140,7 +140,7 @@ func (r *record) text(key string) (string, error) {
 	return string(b), nil
 }
 
-// number decodes a number in base 10 or 16; def when the field isn't there.
+// number decodes a number in base 10 or 16; def if the field is missing.
 func (r *record) number(key string, base int, def int64) (int64, error) {
 	v, ok := r.get(key)
 	if !ok {
@@ -165,24 +165,24 @@ type decoder struct {
 
 func (d *decoder) text(key string) string {
 	s, err := d.r.text(key)
-	d.keep(err)
+	d.fail(err)
 	return s
 }
 
 func (d *decoder) number(key string, base int, def int64) int64 {
 	n, err := d.r.number(key, base, def)
-	d.keep(err)
+	d.fail(err)
 	return n
 }
 
-// need reports a field that a record of this kind can't be without.
+// need fails if a required field is missing.
 func (d *decoder) need(key string) {
 	if _, ok := d.r.get(key); !ok {
-		d.keep(fmt.Errorf("%w: type %d without %s", errMalformed, d.r.kind, key))
+		d.fail(fmt.Errorf("%w: type %d without %s", errMalformed, d.r.kind, key))
 	}
 }
 
-func (d *decoder) keep(err error) {
+func (d *decoder) fail(err error) {
 	if d.err == nil {
 		d.err = err
 	}

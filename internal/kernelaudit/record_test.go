@@ -65,7 +65,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestMalformed: what isn't exactly the kernel's way of writing is refused, not interpreted.
+// TestMalformed checks that a text is rejected unless it is in the kernel's exact format.
 func TestMalformed(t *testing.T) {
 	for _, text := range []string{
 		"", "audit(", "audit(1.1:1)", "audit(1:1): a=b", "audit(1.1): a=b", "audit(x.1:1): a=b", "audit(1.1:x): a=b",
@@ -103,7 +103,7 @@ func kernelQuote(s string) string {
 	return `"` + s + `"`
 }
 
-// FuzzNames: whatever a file or a process is called, its name is read back exactly, and nothing else changes.
+// FuzzNames checks that any name of a file or process is read exactly, and that no other field changes.
 func FuzzNames(f *testing.F) {
 	for _, s := range []string{"/a", `" ino=1 dev="`, "a b", "\n", "\xff", "41", "(null)", "=", "\x00x", "é"} {
 		f.Add(s, s)
@@ -127,7 +127,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// FuzzRecord: nonsense never panics, and is never half read.
+// FuzzRecord checks that no text panics or is parsed in part.
 func FuzzRecord(f *testing.F) {
 	for _, s := range []string{accessText, domainText, endedText, signalText, bindText, syscallText, seccompText} {
 		f.Add(s)
@@ -149,33 +149,33 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// What was asked for before the kernel had looked is no refusal where something of that name was there.
+// A right to create that the kernel checks before the lookup isn't a denial if an object has that name.
 func TestMoot(t *testing.T) {
 	const ok, denied = 0, syscall.EACCES
 	for _, c := range []struct {
-		refused []string // the blockers of each record
-		caller  *caller
-		moot    bool // the first one
+		denied []string // the blockers of each record
+		caller *caller
+		moot   bool // the first one
 	}{
-		{[]string{"fs.make_reg"}, &caller{ended: true, errno: denied}, false},
-		{[]string{"fs.make_reg"}, &caller{ended: true, errno: ok}, true},
-		{[]string{"fs.make_reg"}, &caller{ended: true, errno: syscall.ENXIO}, true},
-		{[]string{"fs.make_reg", "fs.write_file"}, &caller{ended: true, errno: denied}, true},
-		{[]string{"fs.make_reg", "fs.write_file,fs.truncate"}, &caller{ended: true, errno: denied}, true},
+		{[]string{"fs.make_reg"}, &caller{returned: true, errno: denied}, false},
+		{[]string{"fs.make_reg"}, &caller{returned: true, errno: ok}, true},
+		{[]string{"fs.make_reg"}, &caller{returned: true, errno: syscall.ENXIO}, true},
+		{[]string{"fs.make_reg", "fs.write_file"}, &caller{returned: true, errno: denied}, true},
+		{[]string{"fs.make_reg", "fs.write_file,fs.truncate"}, &caller{returned: true, errno: denied}, true},
 		{[]string{"fs.make_reg"}, &caller{}, false},
 		{[]string{"fs.make_reg"}, nil, false},
-		{[]string{"fs.write_file"}, &caller{ended: true, errno: ok}, false},
-		{[]string{"scope.signal"}, &caller{ended: true, errno: ok}, false}, // of many that a signal was for
-		{[]string{"fs.remove_file,fs.make_reg"}, &caller{ended: true, errno: syscall.EXDEV}, false},
+		{[]string{"fs.write_file"}, &caller{returned: true, errno: ok}, false},
+		{[]string{"scope.signal"}, &caller{returned: true, errno: ok}, false}, // one of the signal's many targets
+		{[]string{"fs.remove_file,fs.make_reg"}, &caller{returned: true, errno: syscall.EXDEV}, false},
 	} {
 		var got []Denial
 		a := newAssembler(func(d *Denial) { got = append(got, *d) })
-		for _, b := range c.refused {
+		for _, b := range c.denied {
 			a.access(&Denial{Serial: 1, Blockers: strings.Split(b, ",")})
 		}
 		a.finish(1, c.caller)
-		if len(got) != len(c.refused) || got[0].Moot != c.moot || len(got) > 1 && got[1].Moot {
-			t.Errorf("%v, %+v: %+v", c.refused, c.caller, got)
+		if len(got) != len(c.denied) || got[0].Moot != c.moot || len(got) > 1 && got[1].Moot {
+			t.Errorf("%v, %+v: %+v", c.denied, c.caller, got)
 		}
 	}
 }
@@ -185,14 +185,14 @@ func TestAssemble(t *testing.T) {
 	a := newAssembler(func(d *Denial) { got = append(got, *d) })
 	add := func(serial uint64, path string) { a.access(&Denial{Serial: serial, Path: path}) }
 	add(1, "a")
-	add(2, "b") // another processor's, in between
+	add(2, "b") // from another processor
 	add(1, "a2")
-	a.finish(3, &caller{pid: 3}) // of a call that nothing refused
+	a.finish(3, &caller{pid: 3}) // a call without denials
 	a.finish(1, &caller{pid: 1})
 	if len(got) != 2 || got[0].Path != "a" || got[0].PID != 1 || got[1].Path != "a2" || got[1].PID != 1 {
 		t.Fatalf("%+v", got)
 	}
-	a.flush() // b's caller never came
+	a.flush() // b's caller never arrived
 	if len(got) != 3 || got[2].Path != "b" || got[2].PID != 0 || len(a.pending) != 0 {
 		t.Fatalf("%+v", got)
 	}
@@ -200,10 +200,10 @@ func TestAssemble(t *testing.T) {
 		add(10+i, "x")
 	}
 	if len(a.pending) > maxPending || len(got) < 3+maxPending {
-		t.Errorf("%d pending, %d handed over", len(a.pending), len(got))
+		t.Errorf("%d pending, %d emitted", len(a.pending), len(got))
 	}
 	a.flush()
 	if len(got) != 3+2*maxPending {
-		t.Errorf("%d handed over", len(got))
+		t.Errorf("%d emitted", len(got))
 	}
 }

@@ -15,10 +15,10 @@ import (
 // groupReadLog is AUDIT_NLGRP_READLOG, as a bit of sockaddr_nl.nl_groups.
 const groupReadLog = 1
 
-// receiveBuffer is what the multicast socket may hold while toolguard is busy. The kernel charges it only as it fills.
+// receiveBuffer is the capacity of the multicast socket. The kernel charges memory only as it fills.
 const receiveBuffer = 32 << 20
 
-// headerLen is that of a netlink message.
+// headerLen is the length of a netlink message's header.
 const headerLen = unix.SizeofNlMsghdr
 
 // message is one netlink message; data is valid until the next read.
@@ -27,7 +27,7 @@ type message struct {
 	data []byte
 }
 
-// openControl opens the socket for questions and orders.
+// openControl opens the socket for requests.
 func openControl() (int, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_AUDIT)
 	if err != nil {
@@ -54,15 +54,15 @@ func openLog() (int, error) {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer) // capped at rmem_max; overflow is counted
 	}
 	group := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groupReadLog}
-	if err := errors.Join(filter(fd), os.NewSyscallError("bind", unix.Bind(fd, group))); err != nil {
+	if err := errors.Join(attachFilter(fd), os.NewSyscallError("bind", unix.Bind(fd, group))); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
 }
 
-// receive reads the next datagram within the deadline set on the file, or what has come by then: whoever looks late, since the machine is
-// busy, finds both. Datagrams that aren't the kernel's are skipped.
+// receive reads the next datagram of the kernel's within the deadline set on the file. After the deadline it returns a datagram that has
+// arrived by then: on a busy machine the reader may run late.
 func receive(conn syscall.RawConn, socket int, buf []byte) (m message, err error) {
 	var n int
 	for {
@@ -76,7 +76,7 @@ func receive(conn syscall.RawConn, socket int, buf []byte) (m message, err error
 				return m, rerr
 			}
 		} else if rerr != nil {
-			return m, os.ErrClosed // the poller's own error for it isn't public
+			return m, os.ErrClosed // the poller's own error isn't exported
 		}
 		if err != nil {
 			return m, os.NewSyscallError("recvfrom", err)
@@ -87,8 +87,8 @@ func receive(conn syscall.RawConn, socket int, buf []byte) (m message, err error
 	}
 }
 
-// parseMessage takes the one message that an audit datagram holds. Its length is the datagram's: the kernel's length
-// field has counted the header in some versions and not in others.
+// parseMessage parses an audit datagram, which is one message. The length is the datagram's: the kernel's length field counts the header in
+// some versions and not in others.
 func parseMessage(b []byte) (message, error) {
 	if len(b) < headerLen {
 		return message{}, fmt.Errorf("%w: %d bytes", errMalformed, len(b))
@@ -96,9 +96,9 @@ func parseMessage(b []byte) (message, error) {
 	return message{kind: binary.NativeEndian.Uint16(b[4:]), data: b[headerLen:]}, nil
 }
 
-// order sends one message on the control socket and waits for the kernel's acknowledgement and, unless want is 0, for
-// an answer of that kind, which may come later.
-func order(fd int, kind uint16, data []byte, want uint16) ([]byte, error) {
+// request sends one message on the control socket. It waits for the kernel's acknowledgement and, unless want is 0, for an answer of that
+// kind, which may arrive later.
+func request(fd int, kind uint16, data []byte, want uint16) ([]byte, error) {
 	b := make([]byte, headerLen, headerLen+len(data))
 	*(*unix.NlMsghdr)(unsafe.Pointer(&b[0])) = unix.NlMsghdr{
 		Len: uint32(headerLen + len(data)), Type: kind, Flags: unix.NLM_F_REQUEST | unix.NLM_F_ACK, Seq: 1,
@@ -106,10 +106,10 @@ func order(fd int, kind uint16, data []byte, want uint16) ([]byte, error) {
 	if err := unix.Sendto(fd, append(b, data...), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, os.NewSyscallError("sendto", err)
 	}
-	return acknowledged(fd, want)
+	return receiveAnswer(fd, want)
 }
 
-func acknowledged(fd int, want uint16) (answer []byte, err error) {
+func receiveAnswer(fd int, want uint16) (answer []byte, err error) {
 	buf := make([]byte, 1<<10) // far more than an answer; an error repeats the question
 	done := false
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What has come is read, also by who is kept from looking until the deadline has passed.
+// A datagram that arrived before the deadline is read after it.
 func TestReceiveLate(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	must(t, err)
@@ -31,6 +31,6 @@ func TestReceiveLate(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if _, err := receive(conn, fd, buf); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("nothing is left: %v", err)
+		t.Errorf("without another datagram: %v", err)
 	}
 }

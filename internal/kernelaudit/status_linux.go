@@ -17,14 +17,14 @@ const (
 	maskBacklogLimit = unix.AUDIT_STATUS_BACKLOG_LIMIT
 )
 
-// fields are those of s, in the kernel's order.
+// fields returns the fields of s in the kernel's order.
 func (s *status) fields() [8]*uint32 {
 	return [8]*uint32{&s.Mask, &s.Enabled, &s.Failure, &s.PID, &s.RateLimit, &s.BacklogLimit, &s.Lost, &s.Backlog}
 }
 
-// getStatus asks how auditing is set up.
+// getStatus returns the kernel's audit status.
 func getStatus(fd int) (s status, err error) {
-	b, err := order(fd, unix.AUDIT_GET, nil, unix.AUDIT_GET)
+	b, err := request(fd, unix.AUDIT_GET, nil, unix.AUDIT_GET)
 	if err != nil {
 		return s, fmt.Errorf("read the audit status: %w", err)
 	}
@@ -37,13 +37,13 @@ func getStatus(fd int) (s status, err error) {
 	return s, nil
 }
 
-// setStatus changes what mask names.
+// setStatus changes the settings that s.Mask names.
 func setStatus(fd int, s status) error {
 	var b [44]byte // older kernels take a shorter structure and newer ones a longer; both accept this length
 	for i, f := range s.fields() {
 		binary.NativeEndian.PutUint32(b[4*i:], *f)
 	}
-	if _, err := order(fd, unix.AUDIT_SET, b[:], 0); err != nil {
+	if _, err := request(fd, unix.AUDIT_SET, b[:], 0); err != nil {
 		return fmt.Errorf("set the audit status: %w", err)
 	}
 	return nil

@@ -11,120 +11,120 @@ import (
 // Session identifies the denials of one session.
 type Session struct {
 	// Audit is the audit session from FreshSession, called in the process that also restricts itself with Landlock
-	// before it starts the command. NoSession when there is none.
+	// before it starts the command; or NoSession.
 	Audit uint32
-	// PID is the process that makes the Landlock domains, in the initial pid namespace. It serves where Audit can't
-	// be had, and is right only while that process starts one session alone; otherwise 0.
+	// PID is the process that creates the Landlock domains, in the initial pid namespace. It identifies the session if there is no
+	// audit session, which is correct only while that process starts a single session; otherwise 0.
 	PID int
-	// Name is what a process that makes one of the session's own Landlock domains is called (PR_SET_NAME) when it isn't the
-	// one that started the session. No other process may know it; "" when there is no such process.
+	// Name is the name (PR_SET_NAME) of a process that creates one of the session's own Landlock domains and isn't the one that
+	// started the session. No other process may know it; "" if there is no such process.
 	Name string
-	// Owner is set where another process starts the session, for which this one reads. Then Audit and PID count for nothing.
+	// Owner is set if this process reads for another one, which starts the session. Audit and PID are ignored then.
 	Owner *Owner
 }
 
-// Owner is the process that starts a session, and its user: nothing of another user's is delivered. Of Landlock domains those count
-// that a process of the user's has made under the session's Name, whatever its number: numbers are reused. Of audit sessions it's
-// the one that the process has begun since.
+// Owner is the process that starts a session, and its user: no denial of another user's process is delivered. A Landlock domain counts if a
+// process of that user created it under the session's Name, whatever its pid: pids are reused. An audit session counts if the owner has
+// begun it during the watch.
 type Owner struct {
 	UID int
 	PID int // in the initial pid namespace; it lives as long as the watch
-	// Runs reports whether a process belongs to the session, for denied system calls outside of such an audit session: their records
-	// name no domain. known is false where the process has ended.
+	// Runs reports whether a process belongs to the session. It's called for denied system calls outside of such an audit session, whose
+	// records name no domain. known is false if the process has ended.
 	Runs func(pid int) (runs, known bool)
 }
 
-// Watch collects the refusals of one session.
+// Watch collects the denials of one session.
 type Watch struct {
-	r       *Reader
-	session Session
-	deliver func(Denial)
-	before  losses
-	began   time.Time
-	domains map[uint64]*tally
-	count   uint64
-	unsure  uint64 // denied system calls of the owner's user that may be the session's
+	r            *Reader
+	session      Session
+	deliver      func(Denial)
+	lossesBefore losses
+	began        time.Time
+	domains      map[uint64]*domainCount
+	delivered    uint64
+	unattributed uint64 // denied system calls of the owner's user that may be the session's
 }
 
-// tally is what is known of one of the session's Landlock domains.
-type tally struct {
-	own    bool // known not to be one that a confined program made for itself, which has denials that the kernel counts and doesn't report
-	came   uint64
-	denied uint64 // what the kernel counted
-	ended  bool
+// domainCount has the counts of one of the session's Landlock domains.
+type domainCount struct {
+	own       bool // created to start the session. Of other domains the kernel counts denials that it doesn't report
+	delivered uint64
+	counted   uint64 // by the kernel
+	ended     bool
 }
 
-// losses are the counters of everything that can go missing, on the whole machine.
+// losses are the machine's counters of lost records.
 type losses struct {
 	dropped  uint32 // by the kernel
 	overflow uint64 // of the socket, in occasions
 	unread   uint64
 }
 
-// Watch selects a session's refusals, which are delivered from the reader's goroutine, in the kernel's order. deliver must not
-// call the Reader. Begin before the session's first process is started.
+// Watch selects a session's denials and delivers them from the reader's goroutine, in the kernel's order. deliver must not call the Reader.
+// Call it before the session's first process is started.
 func (r *Reader) Watch(s Session, deliver func(Denial)) (*Watch, error) {
 	if s.Owner != nil {
 		s.Audit, s.PID = NoSession, 0
 	}
-	w := &Watch{r: r, session: s, deliver: deliver, domains: map[uint64]*tally{}, began: time.Now()}
-	dropped, err := r.lost(time.Second) // an older count can only report more loss than there was
+	w := &Watch{r: r, session: s, deliver: deliver, domains: map[uint64]*domainCount{}, began: time.Now()}
+	dropped, err := r.droppedRecords(time.Second) // an older count can only report more loss than there was
 	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w.before = losses{dropped, r.overflow, r.unread}
+	w.lossesBefore = losses{dropped, r.overflow, r.unread}
 	r.watches = append(r.watches, w)
 	return w, nil
 }
 
-// concerns reports whether a refusal is this session's. A domain once seen with it stays its own, whatever audit session
-// a privileged member moves to. Where the record of the caller was lost it's told by who made the domain.
-func (w *Watch) concerns(d *Denial) bool {
+// matches reports whether a denial is this session's. A domain once seen with the session remains its own, whatever audit session a
+// privileged member moves to. If the caller's record was lost, the process that created the domain decides.
+func (w *Watch) matches(d *Denial) bool {
 	if o := w.session.Owner; o != nil && d.UID != o.UID && d.UID != -1 {
 		return false
 	}
-	if d.Source == Landlock && (w.domains[d.Domain] != nil || !d.Call.Known && w.own(d.Domain)) {
+	if d.Source == Landlock && (w.domains[d.Domain] != nil || !d.Call.Known && w.isOwnDomain(d.Domain)) {
 		return true
 	}
 	if w.session.Audit != NoSession {
 		return d.Session == w.session.Audit
 	}
-	return d.Source == Seccomp && w.session.Owner != nil && w.runs(d.PID)
+	return d.Source == Seccomp && w.session.Owner != nil && w.ownerRuns(d.PID)
 }
 
-// runs reports whether the owner's session has a process, and counts those of which that can't be known any more.
-func (w *Watch) runs(pid int) bool {
+// ownerRuns reports whether a process belongs to the owner's session, and counts those that ended before that could be determined.
+func (w *Watch) ownerRuns(pid int) bool {
 	runs, known := w.session.Owner.Runs(pid)
 	if !known {
-		w.unsure++
+		w.unattributed++
 	}
 	return runs
 }
 
-// own reports whether a domain is known to have been made to start the session.
-func (w *Watch) own(id uint64) bool {
+// isOwnDomain reports whether a domain is known to have been created to start the session.
+func (w *Watch) isOwnDomain(id uint64) bool {
 	maker, known := w.r.makers[id]
-	return known && w.made(maker)
+	return known && w.isOwnMaker(maker)
 }
 
-// made reports whether a domain was made to start the session.
-func (w *Watch) made(d domain) bool {
+// isOwnMaker reports whether a domain was created to start the session.
+func (w *Watch) isOwnMaker(d domain) bool {
 	starter := w.starter()
-	return w.session.Owner == nil && starter != 0 && d.pid == starter || w.named(d)
+	return w.session.Owner == nil && starter != 0 && d.pid == starter || w.hasSessionName(d)
 }
 
-// take delivers one refusal.
-func (w *Watch) take(d Denial) {
-	w.count++
+// handleDenial counts and delivers one denial.
+func (w *Watch) handleDenial(d Denial) {
+	w.delivered++
 	if d.Source == Landlock {
-		w.tally(d.Domain)
+		w.countDenial(d.Domain)
 		maker, known := w.r.makers[d.Domain]
 		starter := w.starter()
-		d.Nested = known && starter != 0 && maker.pid != starter && !w.named(maker)
-		// The record of the caller can be lost. What the starter's own domain keeps from signalling is the starter alone, where
-		// those that it starts have one of their own within it.
+		d.Nested = known && starter != 0 && maker.pid != starter && !w.hasSessionName(maker)
+		// If the record of the caller was lost: the starter's own domain denies signals to the starter alone, if the processes
+		// that it starts are in a nested domain.
 		if !d.Call.Known && known && maker.pid == starter && w.session.Name != "" && slices.Contains(d.Blockers, "scope.signal") {
 			d.PID = starter
 		}
@@ -132,21 +132,21 @@ func (w *Watch) take(d Denial) {
 	w.deliver(d)
 }
 
-// tally counts a refusal of a domain. How many domains a program makes for itself it decides, so those of other owners aren't counted.
-func (w *Watch) tally(id uint64) {
+// countDenial counts a denial of a domain. A program can create any number of domains for itself, so for an Owner these aren't counted.
+func (w *Watch) countDenial(id uint64) {
 	t := w.domains[id]
 	if t == nil {
-		if w.session.Owner != nil && (!w.own(id) || len(w.domains) >= maxRemembered) {
+		if w.session.Owner != nil && (!w.isOwnDomain(id) || len(w.domains) >= maxTracked) {
 			return
 		}
-		t = &tally{}
+		t = &domainCount{}
 		w.domains[id] = t
 	}
-	t.came++
-	t.own = t.own || w.own(id)
+	t.delivered++
+	t.own = t.own || w.isOwnDomain(id)
 }
 
-// starter is the process that started the session, 0 when it isn't known.
+// starter returns the process that started the session, or 0 if it isn't known.
 func (w *Watch) starter() int {
 	if pid := w.r.starters[w.session.Audit]; pid != 0 && w.session.Audit != NoSession {
 		return pid
@@ -157,77 +157,77 @@ func (w *Watch) starter() int {
 	return w.session.PID
 }
 
-func (w *Watch) named(d domain) bool {
+func (w *Watch) hasSessionName(d domain) bool {
 	return w.session.Name != "" && d.comm == w.session.Name && (w.session.Owner == nil || d.uid == w.session.Owner.UID)
 }
 
-// takeLogin takes the audit session that the owner has begun.
-func (w *Watch) takeLogin(ses uint32, pid int) {
+// recordLogin sets the audit session that the owner has begun.
+func (w *Watch) recordLogin(ses uint32, pid int) {
 	if w.session.Owner != nil && pid == w.session.Owner.PID {
 		w.session.Audit = ses
 	}
 }
 
-func (w *Watch) takeDomain(d domain) {
+func (w *Watch) recordDomain(d domain) {
 	t := w.domains[d.id]
 	switch {
 	case d.ended && t != nil:
-		t.ended, t.denied = true, d.denials
-	case !d.ended && t == nil && (w.session.PID != 0 || w.session.Owner != nil) && w.made(d) && len(w.domains) < maxRemembered:
-		w.domains[d.id] = &tally{own: true}
+		t.ended, t.counted = true, d.denials
+	case !d.ended && t == nil && (w.session.PID != 0 || w.session.Owner != nil) && w.isOwnMaker(d) && len(w.domains) < maxTracked:
+		w.domains[d.id] = &domainCount{own: true}
 	}
 }
 
-// countTime is how long Finish waits, when something was lost, for the kernel to say how much.
-const countTime = 10 * time.Second
+// countTimeout is how long Finish waits for the kernel's counts after a loss.
+const countTimeout = 10 * time.Second
 
-// Finish delivers what is still on its way, as long as anything comes and the context lasts, and ends the watch. Where something was lost it
-// waits up to countTime for the kernel to say how much, which it does when it frees the session's domains: every process of the session must
-// have ended, and every thread that was restricted with it. Where nothing is known to be lost it doesn't wait: that takes the kernel some 50 ms,
-// which every command that was denied anything would end late. An error says that no records arrive here at all.
+// Finish delivers the records that are still queued, until the context ends or no more arrive, and ends the watch. After a loss it waits up
+// to countTimeout for the kernel's counts. The kernel reports them when it frees the session's domains, once every process of the session and
+// every thread that was restricted with it has ended. Without a known loss it doesn't wait: the kernel takes some 50 ms, by which every
+// command with a denial would end later. An error means that no records arrive at all.
 func (w *Watch) Finish(ctx context.Context) (Totals, error) {
 	defer w.Stop()
 	var dropped uint32
 	var unknown error
-	err := w.r.mark(ctx, func() { dropped, unknown = w.r.lost(0) })
+	err := w.r.waitForMark(ctx, func() { dropped, unknown = w.r.droppedRecords(0) })
 	w.r.mu.Lock()
-	w.r.asm.flush() // whoever's call this was in has ended by now
+	w.r.assembler.flush() // these calls' processes have ended by now
 	w.r.mu.Unlock()
 	if errors.Is(err, ErrUnavailable) {
 		t, _ := w.totals(true)
 		return t, err
 	}
-	why := w.lost(dropped, unknown)
+	why := w.lossReason(dropped, unknown)
 	if err != nil {
-		why = fmt.Sprintf("the end of the records didn't come (%v)", err)
+		why = fmt.Sprintf("the last records didn't arrive (%v)", err)
 	}
 	if why == "" {
 		t, _ := w.totals(false)
-		return w.nothingLost(t), nil
+		return w.totalsWithoutLoss(t), nil
 	}
-	wait := countTime
+	wait := countTimeout
 	if err != nil {
 		wait = 0
 	}
-	return w.counted(ctx, wait, why), nil
+	return w.waitForCount(ctx, wait, why), nil
 }
 
-// nothingLost is how they add up where no record is known to be lost.
-func (w *Watch) nothingLost(t Totals) Totals {
+// totalsWithoutLoss completes totals for a watch without a known loss.
+func (w *Watch) totalsWithoutLoss(t Totals) Totals {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
-	t.Exact = w.unsure == 0
+	t.Exact = w.unattributed == 0
 	switch {
 	case t.Missing > 0:
-		t.Why = "the kernel counted more than came"
+		t.Why = "the kernel counted more denials than it reported"
 	case !t.Exact:
-		t.Why = fmt.Sprintf("system calls were denied to processes of this user that had ended before toolguardd could see whether they were the session's (%d)", w.unsure)
+		t.Why = fmt.Sprintf("system calls were denied to processes of this user that ended before toolguardd could determine their session (%d)", w.unattributed)
 	}
 	return t
 }
 
-// counted is how a session's refusals add up when something was lost, after the kernel has had so long to say how many there were.
-func (w *Watch) counted(ctx context.Context, wait time.Duration, why string) Totals {
+// waitForCount returns the totals after a loss. It waits at most so long for the kernel's counts.
+func (w *Watch) waitForCount(ctx context.Context, wait time.Duration, why string) Totals {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
@@ -242,41 +242,41 @@ func (w *Watch) counted(ctx context.Context, wait time.Duration, why string) Tot
 	}
 }
 
-// lost returns what went missing since the watch began; "" when nothing did. dropped and err are what the kernel says of itself.
-func (w *Watch) lost(dropped uint32, err error) string {
+// lossReason describes the loss since the watch began, or returns "". dropped and err are the result of droppedRecords.
+func (w *Watch) lossReason(dropped uint32, err error) string {
 	if err != nil {
 		return fmt.Sprintf("the kernel's loss counter couldn't be read (%v)", err)
 	}
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
 	switch {
-	case dropped != w.before.dropped:
-		return fmt.Sprintf("the kernel dropped %d audit records of the whole machine", dropped-w.before.dropped)
-	case w.r.overflow != w.before.overflow:
+	case dropped != w.lossesBefore.dropped:
+		return fmt.Sprintf("the kernel dropped %d audit records of the whole machine", dropped-w.lossesBefore.dropped)
+	case w.r.overflow != w.lossesBefore.overflow:
 		return "records came faster than they could be read"
-	case w.r.off.After(w.began):
-		return "somebody switched auditing off for a while, at " + w.r.off.Format(time.TimeOnly)
-	case w.r.unread != w.before.unread:
-		return fmt.Sprintf("%d audit records couldn't be understood", w.r.unread-w.before.unread)
+	case w.r.disabledAt.After(w.began):
+		return "auditing was switched off for a while, at " + w.r.disabledAt.Format(time.TimeOnly)
+	case w.r.unread != w.lossesBefore.unread:
+		return fmt.Sprintf("%d audit records couldn't be understood", w.r.unread-w.lossesBefore.unread)
 	}
 	return ""
 }
 
-// totals adds up, over all domains or over the session's own. complete reports whether the kernel's count of each is known.
+// totals sums up all domains or the session's own. complete reports whether the kernel's count of each is known.
 func (w *Watch) totals(all bool) (t Totals, complete bool) {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
-	complete = len(w.domains) > 0 || !all // where nothing was lost, nothing was refused
+	complete = len(w.domains) > 0 || !all // without a loss there were no denials
 	for _, d := range w.domains {
 		if !all && !d.own {
 			continue
 		}
 		complete = complete && d.ended
-		if d.denied > d.came {
-			t.Missing += d.denied - d.came
+		if d.counted > d.delivered {
+			t.Missing += d.counted - d.delivered
 		}
 	}
-	t.Delivered = w.count
+	t.Delivered = w.delivered
 	return t, complete
 }
 
@@ -284,5 +284,5 @@ func (w *Watch) totals(all bool) (t Totals, complete bool) {
 func (w *Watch) Stop() {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
-	w.r.forget(w)
+	w.r.removeWatch(w)
 }

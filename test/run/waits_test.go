@@ -22,7 +22,7 @@ func TestLockedAuditState(t *testing.T) {
 	p := newPlace(t, users()[0])
 	secret := p.secret(t)
 	confined := p.confined(append([]string{"--backend", "landlock", "--events", filepath.Join(p.home, "events.jsonl")}, policy...), "sh", "-c", "echo started; cat "+secret)
-	const notice = "denials are enforced but can't be shown: no refusals can be read from the kernel: another process has had a lock in /run/toolguard/audit for 5s"
+	const notice = "denials are enforced but can't be shown: the kernel's audit records can't be read: another process has had a lock in /run/toolguard/audit for 5s"
 	held := p.command(append([]string{"sh", "-c", `set -e; mkdir -p /run/toolguard
 		mount -t tmpfs -o mode=755 none /run/toolguard; mkdir -m 700 /run/toolguard/audit
 		exec flock /run/toolguard/audit/lock "$@"`, "sh"}, confined.Args...)...)
@@ -43,7 +43,7 @@ func TestMissingRecords(t *testing.T) {
 	}
 	needs(t, "unshare", "mount")
 	p := newPlace(t, users()[0])
-	const notice = "denials are enforced but can't be shown: no refusals can be read from the kernel: "
+	const notice = "denials are enforced but can't be shown: the kernel's audit records can't be read: "
 	flags := append([]string{"--backend", "landlock", "--report", "always", "--events", filepath.Join(p.home, "events.jsonl")}, policy...)
 	for _, x := range []struct{ why, before, script string }{
 		{"they're sent in the first network namespace alone", "", "grep -q 'first network' said && exit 3"},

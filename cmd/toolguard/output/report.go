@@ -69,7 +69,7 @@ func whyUnseen(r session.Result) string {
 	if r.WhyUnseen == "" {
 		return " by this user"
 	}
-	return " here (" + strings.TrimPrefix(r.WhyUnseen, "no refusals can be read from the kernel: ") + ")"
+	return " here (" + strings.TrimPrefix(r.WhyUnseen, "the kernel's audit records can't be read: ") + ")"
 }
 
 // AnywayLast puts what ordinary permissions would have denied, too, behind the rest.

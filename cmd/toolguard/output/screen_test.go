@@ -93,7 +93,7 @@ func TestReportOfUnseen(t *testing.T) {
 	}{
 		{session.Result{}, "toolguard: what the kernel denies can't be seen by this user: "},
 		{
-			session.Result{Summary: denials.Summary{WhyUnseen: "no refusals can be read from the kernel: it's another network namespace"}},
+			session.Result{Summary: denials.Summary{WhyUnseen: "the kernel's audit records can't be read: it's another network namespace"}},
 			"toolguard: what the kernel denies can't be seen here (it's another network namespace): ",
 		},
 	} {

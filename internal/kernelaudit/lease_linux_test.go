@@ -16,56 +16,56 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdUntilKilled says when it has a reader, and keeps it.
-func holdUntilKilled() error {
+// readUntilKilled opens a reader, prints a line, and never closes the reader.
+func readUntilKilled() error {
 	r, err := Open()
 	if err != nil {
 		return err
 	}
-	r.Listen() // or nothing would be waited for, which the runtime doesn't permit
+	r.Listen() // otherwise the runtime would report a deadlock
 	fmt.Println("open")
 	select {}
 }
 
-// alone waits until nobody on the machine holds auditing, and returns its state then.
-func alone(t *testing.T) status {
+// waitUnused waits until no process has a lease, and returns the status of auditing then.
+func waitUnused(t *testing.T) status {
 	t.Helper()
 	reader(t).Close()
 	for end := time.Now().Add(patience / 4); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if s, _, free := unheld(t, time.Time{}); free {
+		if s, _, free := unusedStatus(t, time.Time{}); free {
 			return s
 		}
-		if r, err := Open(); err == nil { // puts back what one who was killed has left
+		if r, err := Open(); err == nil { // restores the state after a process that was killed
 			r.Close()
 		}
 	}
-	t.Skip("somebody else on this machine uses auditing all the time")
+	t.Skip("another process on this machine uses auditing all the time")
 	return status{}
 }
 
-// unheld reads the state and whether there is a note, if nobody holds it, and nobody was killed who came since then and held it: other
-// tests' processes are.
-func unheld(t *testing.T, since time.Time) (s status, noted, free bool) {
+// unusedStatus returns the status of auditing and whether there is a saved state. free is false if a process has a lease, or if one that got
+// a lease since then was killed, as processes of other tests are.
+func unusedStatus(t *testing.T, since time.Time) (s status, saved, free bool) {
 	t.Helper()
-	h, err := openHold(-1, stateDir)
+	h, err := openLease(-1, stateDir)
 	must(t, err)
 	defer h.close()
-	for end := time.Now().Add(patience); flock(h.lock, unix.LOCK_EX) != nil; { // nobody comes or goes meanwhile, or he'd see us as another user
+	for end := time.Now().Add(patience); flock(h.lock, unix.LOCK_EX) != nil; { // a process that joined or left now would count h as a lease
 		if time.Now().After(end) {
-			t.Fatal("somebody keeps the lock")
+			t.Fatal("another process never releases the lock")
 		}
 	}
 	if flock(h.users, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return s, false, false
 	}
 	var st unix.Stat_t
-	must(t, unix.Fstat(h.note, &st))
-	_, err = h.read()
-	noted = !errors.Is(err, fs.ErrNotExist)
-	return now(t), noted, !noted || !time.Unix(st.Mtim.Unix()).After(since)
+	must(t, unix.Fstat(h.stateFile, &st))
+	_, err = h.readState()
+	saved = !errors.Is(err, fs.ErrNotExist)
+	return currentStatus(t), saved, !saved || !time.Unix(st.Mtim.Unix()).After(since)
 }
 
-func now(t *testing.T) status {
+func currentStatus(t *testing.T) status {
 	t.Helper()
 	fd, err := openControl()
 	must(t, err)
@@ -75,7 +75,7 @@ func now(t *testing.T) status {
 	return s
 }
 
-func startHolder(t *testing.T) *exec.Cmd {
+func startReader(t *testing.T) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(self(t))
 	cmd.Env = append(os.Environ(), actionVar+"=hold")
@@ -85,94 +85,94 @@ func startHolder(t *testing.T) *exec.Cmd {
 	must(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || strings.TrimSpace(line) != "open" {
-		t.Fatalf("holder said %q, %v", line, err)
+		t.Fatalf("the reader printed %q, %v", line, err)
 	}
 	return cmd
 }
 
-// TestLastOneRestores also with users that are killed before and after.
-func TestLastOneRestores(t *testing.T) {
-	before := alone(t)
+// TestLastUserRestores checks that the last of several processes restores auditing, also if one is killed before or after it.
+func TestLastUserRestores(t *testing.T) {
+	before := waitUnused(t)
 	if before.Enabled != 0 {
 		t.Skip("needs a machine on which auditing is off")
 	}
-	first := startHolder(t)
+	first := startReader(t)
 	second, err := Open()
 	must(t, err)
-	if s := now(t); s.Enabled != 1 || s.BacklogLimit != wantBacklog {
-		t.Errorf("while held: %+v", s)
+	if s := currentStatus(t); s.Enabled != 1 || s.BacklogLimit != wantBacklog {
+		t.Errorf("with two leases: %+v", s)
 	}
 	first.Process.Kill()
 	first.Wait()
-	if s := now(t); s.Enabled != 1 {
+	if s := currentStatus(t); s.Enabled != 1 {
 		t.Errorf("after one of two was killed: %+v", s)
 	}
 	leave := func(r *Reader, when string) {
 		t.Helper()
 		since := time.Now()
 		must(t, r.Close())
-		s, noted, free := unheld(t, since)
-		if free && (noted || s.Enabled != before.Enabled || s.BacklogLimit != before.BacklogLimit) {
-			t.Errorf("after %s: %+v, before: %+v; a note stays: %v", when, s, before, noted)
+		s, saved, free := unusedStatus(t, since)
+		if free && (saved || s.Enabled != before.Enabled || s.BacklogLimit != before.BacklogLimit) {
+			t.Errorf("after %s: %+v, before: %+v; a saved state remains: %v", when, s, before, saved)
 		}
 	}
 	leave(second, "the last one")
 
-	last := startHolder(t)
+	last := startReader(t)
 	last.Process.Kill()
 	last.Wait()
-	third, err := Open() // finds auditing on, but knows that it was off
+	third, err := Open() // auditing is on, but the saved state is off
 	must(t, err)
 	leave(third, "a crash")
 
-	for range 20 { // at once, without a question to the kernel in between
+	for range 20 { // closed so soon that the kernel's status isn't requested again
 		r, err := Open()
 		must(t, err)
 		leave(r, "a short one")
 	}
 }
 
-// TestLeavingAtOnce holds that whoever leaves is no user any more when the next one looks, although it still has the files.
-func TestLeavingAtOnce(t *testing.T) {
+// TestLeaveReleasesLock checks that a lease doesn't count after leave, although its files are still open.
+func TestLeaveReleasesLock(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
 	dir := t.TempDir() + "/toolguard/audit"
-	var holds [3]*hold
+	var holds [3]*lease
 	for i := range holds {
 		var err error
-		if holds[i], err = openHold(-1, dir); err != nil {
+		if holds[i], err = openLease(-1, dir); err != nil {
 			t.Fatal(err)
 		}
 		defer holds[i].close()
 	}
-	as := status{Enabled: 1, BacklogLimit: 64} // as it was found: there is nothing to tell the kernel
-	must(t, holds[0].put(found{"this", as.Enabled, as.BacklogLimit}))
+	as := status{Enabled: 1, BacklogLimit: 64} // equals the saved state, so nothing is set in the kernel
+	must(t, holds[0].writeState(savedState{"this", as.Enabled, as.BacklogLimit}))
 	for _, h := range holds[:2] {
 		must(t, flock(h.users, unix.LOCK_SH))
 	}
 	for i, h := range holds[:2] {
 		must(t, h.leave(&as))
-		if f, err := h.read(); (err == nil) != (i == 0) {
+		if f, err := h.readState(); (err == nil) != (i == 0) {
 			t.Errorf("after %d left: %+v, %v", i+1, f, err)
 		}
 	}
 	if err := flock(holds[2].users, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		t.Errorf("the next one isn't the first: %v", err)
+		t.Errorf("a shared lock remains: %v", err)
 	}
 }
 
-// TestJoinWaitsForNobody: where others hold auditing, the lock of all changes isn't needed. Without a user, after the last one
-// has left, and where something has to be changed, it is.
-func TestJoinWaitsForNobody(t *testing.T) {
+// TestJoinActiveNeedsNoLock checks that a lease is added to existing ones without h.lock. It isn't if there is none, if the last one is
+// ending, or if a setting must change.
+func TestJoinActiveNeedsNoLock(t *testing.T) {
 	r := reader(t)
 	defer r.Close()
-	if r.hold == nil {
-		t.Skip("auditing is not toolguard's here")
+	if r.lease == nil {
+		t.Skip("another program manages auditing here")
 	}
-	must(t, flock(r.hold.lock, unix.LOCK_EX))
-	defer flock(r.hold.lock, unix.LOCK_UN)
-	h, s, err := holdAudit(r.control, stateDir)
+	must(t, flock(r.lease.lock, unix.LOCK_EX))
+	defer flock(r.lease.lock, unix.LOCK_UN)
+	h, s, err := acquireLease(r.control, stateDir)
 	if err != nil || h == nil || s.Enabled != 1 {
 		t.Fatalf("joining: %v, %+v, %v", h, s, err)
 	}
@@ -181,34 +181,34 @@ func TestJoinWaitsForNobody(t *testing.T) {
 	boot, err := bootID()
 	must(t, err)
 	dir := t.TempDir() + "/toolguard/audit"
-	own, err := openHold(r.control, dir)
+	own, err := openLease(r.control, dir)
 	must(t, err)
 	defer own.close()
 	for _, c := range []struct {
-		name string
-		note found
-		ok   bool
+		name  string
+		state savedState
+		ok    bool
 	}{
-		{"no user", found{}, false},
-		{"one of another boot", found{boot: "other"}, false},
-		{"one of this boot", found{boot: boot}, true},
+		{"no lease", savedState{}, false},
+		{"one of another boot", savedState{boot: "other"}, false},
+		{"one of this boot", savedState{boot: boot}, true},
 	} {
-		must(t, own.put(c.note))
-		if _, err := own.join(); (err == nil) != c.ok {
+		must(t, own.writeState(c.state))
+		if _, err := own.joinActive(); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		must(t, flock(own.users, unix.LOCK_UN))
 	}
-	other, err := openHold(r.control, dir)
+	other, err := openLease(r.control, dir)
 	must(t, err)
 	defer other.close()
 	must(t, flock(other.users, unix.LOCK_EX))
-	if _, err := own.join(); err == nil {
-		t.Error("joined while the last user leaves")
+	if _, err := own.joinActive(); err == nil {
+		t.Error("joined while the last lease ends")
 	}
 }
 
-func TestStateFolderIsOurs(t *testing.T) {
+func TestStateFolderIsRootOnly(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -221,18 +221,18 @@ func TestStateFolderIsOurs(t *testing.T) {
 	} {
 		parent := filepath.Join(base, name)
 		must(t, prepare(parent))
-		if fd, err := openState(parent + "/audit"); err == nil {
+		if fd, err := openStateFolder(parent + "/audit"); err == nil {
 			unix.Close(fd)
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	fd, err := openState(base + "/good/audit")
+	fd, err := openStateFolder(base + "/good/audit")
 	must(t, err)
 	unix.Close(fd)
 }
 
-// TestFreshSessionIsTheThreads: other threads of the process keep what they have.
-func TestFreshSessionIsTheThreads(t *testing.T) {
+// TestFreshSessionIsPerThread checks that other threads of the process keep their audit session.
+func TestFreshSessionIsPerThread(t *testing.T) {
 	reader(t)
 	runtime.LockOSThread() // so that no goroutine below gets this thread
 	defer runtime.UnlockOSThread()
@@ -257,7 +257,7 @@ func TestFreshSessionIsTheThreads(t *testing.T) {
 	}
 }
 
-func TestOpenSaysWhatIsMissing(t *testing.T) {
+func TestOpenNamesMissingCapability(t *testing.T) {
 	if os.Getuid() != 0 {
 		_, err := Open()
 		if err == nil || !strings.Contains(err.Error(), "CAP_AUDIT") {

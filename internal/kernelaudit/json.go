@@ -5,14 +5,14 @@ import (
 	"reflect"
 )
 
-// Totals is how a session's refusals add up.
+// Totals are the counts of a session's denials.
 type Totals struct {
 	Delivered uint64
-	// Missing is how many were refused and not delivered. With Exact false it's only what is known to be missing:
-	// something was lost, and it may or may not have been this session's.
+	// Missing is the number of denials that weren't delivered. If Exact is false, records were lost that may or may not have been this
+	// session's, and Missing is the number that is known.
 	Missing uint64
 	Exact   bool
-	Why     string // what was lost where, for people; "" when nothing was
+	Why     string // the cause of a loss, for people; "" if there was none
 }
 
 // Alike reports whether two denials differ in nothing but their time and serial.
@@ -22,12 +22,12 @@ func (d *Denial) Alike(o *Denial) bool {
 	return reflect.DeepEqual(*d, other)
 }
 
-// plain is a Denial without its methods.
-type plain Denial
+// plainDenial is a Denial without its methods.
+type plainDenial Denial
 
-// wire is a Denial in JSON. Names are any bytes but NUL, and a string in JSON is UTF-8.
-type wire struct {
-	plain
+// jsonDenial is a Denial in JSON. Names may have any byte but NUL, and a string in JSON is UTF-8.
+type jsonDenial struct {
+	plainDenial
 	Path     []byte `json:",omitempty"`
 	Exe      []byte `json:",omitempty"`
 	Comm     []byte `json:",omitempty"`
@@ -36,16 +36,16 @@ type wire struct {
 
 // MarshalJSON keeps the bytes of names as they are.
 func (d Denial) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wire{plain(d), []byte(d.Path), []byte(d.Exe), []byte(d.Comm), []byte(d.PeerComm)})
+	return json.Marshal(jsonDenial{plainDenial(d), []byte(d.Path), []byte(d.Exe), []byte(d.Comm), []byte(d.PeerComm)})
 }
 
 // UnmarshalJSON reads what MarshalJSON has written.
 func (d *Denial) UnmarshalJSON(text []byte) error {
-	var w wire
+	var w jsonDenial
 	if err := json.Unmarshal(text, &w); err != nil {
 		return err
 	}
-	*d = Denial(w.plain)
+	*d = Denial(w.plainDenial)
 	d.Path, d.Exe, d.Comm, d.PeerComm = string(w.Path), string(w.Exe), string(w.Comm), string(w.PeerComm)
 	return nil
 }

@@ -25,15 +25,15 @@ func TestShortLivedProcess(t *testing.T) {
 	secret := touchFile(t, deniedDir(t)+"/secret")
 	var s session
 	must(t, s.run(r, self(t), "read-denied", secret))
-	d := only(t, s, secret)
+	d := onlyDenial(t, s, secret)
 	exe := self(t)
 	comm := filepath.Base(exe)
 	comm = comm[:min(len(comm), 15)]
 	if d.PID != s.pid || d.PPID != os.Getpid() || d.UID != os.Getuid() || d.Exe != exe || d.Comm != comm || d.Session != s.id {
-		t.Errorf("who: %+v\nwant pid %d of %d, %s", d, s.pid, os.Getpid(), exe)
+		t.Errorf("process: %+v\nwant pid %d of %d, %s", d, s.pid, os.Getpid(), exe)
 	}
 	if d.Errno != syscall.EACCES || !d.Call.Known || d.Call.Number != unix.SYS_OPENAT || d.Nested {
-		t.Errorf("what: %+v", d)
+		t.Errorf("call: %+v", d)
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(secret, &st); err != nil || d.Inode != st.Ino {
@@ -41,8 +41,8 @@ func TestShortLivedProcess(t *testing.T) {
 	}
 }
 
-// only returns the one refusal that concerns a path.
-func only(t *testing.T, s session, path string) Denial {
+// onlyDenial returns the single denial of a path.
+func onlyDenial(t *testing.T, s session, path string) Denial {
 	t.Helper()
 	var found []Denial
 	for _, d := range s.denials {
@@ -51,7 +51,7 @@ func only(t *testing.T, s session, path string) Denial {
 		}
 	}
 	if len(found) != 1 {
-		t.Fatalf("%d refusals of %q, want one; in all: %+v", len(found), path, s.denials)
+		t.Fatalf("%d denials of %q, want one; in all: %+v", len(found), path, s.denials)
 	}
 	if !s.totals.Exact || s.totals.Missing != 0 {
 		t.Errorf("totals %+v", s.totals)
@@ -59,15 +59,15 @@ func only(t *testing.T, s session, path string) Denial {
 	return found[0]
 }
 
-// TestNothingRefused is the control of every other test: what is allowed leaves no trace.
-func TestNothingRefused(t *testing.T) {
+// TestAllowedIsNotReported is the control of every other test: an allowed access leaves no record.
+func TestAllowedIsNotReported(t *testing.T) {
 	r := reader(t)
 	allowed := touchFile(t, t.TempDir()+"/open")
 	var s session
 	must(t, s.run(r, self(t), "read-ok", allowed))
 	for _, d := range s.denials {
 		if d.Path == allowed {
-			t.Errorf("refused: %+v", d)
+			t.Errorf("denied: %+v", d)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestHostileNames(t *testing.T) {
 			secret := touchFile(t, filepath.Join(dir, name))
 			var s session
 			must(t, s.run(r, exe, "read-denied", secret))
-			d := only(t, s, secret)
+			d := onlyDenial(t, s, secret)
 			if d.PID != s.pid || d.Session != s.id || d.Exe != exe || d.Comm != name[:min(len(name), 15)] {
 				t.Errorf("%+v", d)
 			}
@@ -94,8 +94,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestNamesAreDirectories pins down what the kernel tells of operations on names.
-func TestNamesAreDirectories(t *testing.T) {
+// TestNameOperationsReportDirectory checks which path the kernel reports for operations on names.
+func TestNameOperationsReportDirectory(t *testing.T) {
 	r := reader(t)
 	dir := deniedDir(t)
 	touchFile(t, dir+"/file")
@@ -126,7 +126,7 @@ func TestScopesAndPorts(t *testing.T) {
 	must(t, err)
 	defer l.Close()
 	other := exec.Command("cat")
-	said, err := other.StdoutPipe()
+	out, err := other.StdoutPipe()
 	must(t, err)
 	in, err := other.StdinPipe()
 	must(t, err)
@@ -136,7 +136,7 @@ func TestScopesAndPorts(t *testing.T) {
 	if _, err := in.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := said.Read(make([]byte, 1)); err != nil { // Start returns before it has its name: it does once it answers
+	if _, err := out.Read(make([]byte, 1)); err != nil { // Start returns before the child has its name; once it answers, it has
 		t.Fatal(err)
 	}
 
@@ -188,39 +188,38 @@ func TestSeccomp(t *testing.T) {
 	}
 }
 
-// TestNested tells the policy's refusals, by whatever process, from those that a program asked for itself.
+// TestNested distinguishes denials by the policy, in any process, from those of a domain that a program created for itself.
 func TestNested(t *testing.T) {
 	r := reader(t)
 	file := touchFile(t, t.TempDir()+"/file")
 	comm, err := os.ReadFile("/proc/self/comm") // the program's too
 	must(t, err)
 	for name, nested := range map[string]bool{"": true, "another": true, strings.TrimSpace(string(comm)): false} {
-		s := session{name: name}
+		s := session{comm: name}
 		must(t, s.run(r, self(t), "nested", file))
-		if d := only(t, s, file); d.Nested != nested {
+		if d := onlyDenial(t, s, file); d.Nested != nested {
 			t.Errorf("%q: %+v", name, d)
 		}
 	}
 }
 
-// Without an audit session, the domains that count are those of the process that starts the session, and of whoever is called
-// as it says.
+// Without an audit session, the domains that count are those of the process that starts the session and of processes with the session's name.
 func TestDomainsWithoutSession(t *testing.T) {
-	w := Watch{r: &Reader{}, session: Session{Audit: NoSession, PID: 10, Name: "secret"}, domains: map[uint64]*tally{}}
+	w := Watch{r: &Reader{}, session: Session{Audit: NoSession, PID: 10, Name: "secret"}, domains: map[uint64]*domainCount{}}
 	for i, made := range []domain{{pid: 10, comm: "toolguard"}, {pid: 11, comm: "secret"}, {pid: 11, comm: "other"}, {pid: 11}} {
 		made.id = uint64(i)
-		w.takeDomain(made)
-		if got, want := w.concerns(&Denial{Source: Landlock, Domain: made.id}), i < 2; got != want {
+		w.recordDomain(made)
+		if got, want := w.matches(&Denial{Source: Landlock, Domain: made.id}), i < 2; got != want {
 			t.Errorf("%+v counts: %v", made, got)
 		}
 	}
 	w.session.Name = ""
-	if w.takeDomain(domain{id: 9, pid: 11}); w.concerns(&Denial{Source: Landlock, Domain: 9}) {
-		t.Error("a domain of nobody counts where nobody has a name")
+	if w.recordDomain(domain{id: 9, pid: 11}); w.matches(&Denial{Source: Landlock, Domain: 9}) {
+		t.Error("a domain without a name counts for a session without one")
 	}
 }
 
-// TestTwoSessions runs two at the same time: each gets its own, all of it, and nothing else.
+// TestTwoSessions runs two sessions at the same time: each gets all of its own denials and no others.
 func TestTwoSessions(t *testing.T) {
 	r := reader(t)
 	const each = 1000
@@ -239,7 +238,7 @@ func TestTwoSessions(t *testing.T) {
 				case d.Path == secret:
 					mine++
 				case strings.HasPrefix(d.Path, "/var/tmp/toolguard-denied-") && !shared[d.Domain]:
-					t.Errorf("%d is told the other session's: %+v", s.id, d)
+					t.Errorf("%d got the other session's: %+v", s.id, d)
 					return
 				}
 			}
@@ -251,20 +250,20 @@ func TestTwoSessions(t *testing.T) {
 	wg.Wait()
 }
 
-// TestFlood: everything is delivered when nobody stands in the way.
+// TestFlood checks that every denial is delivered if nothing is lost.
 func TestFlood(t *testing.T) {
-	const n = 3000 // three records each: the kernel has room for all, and for those of other tests
+	const n = 3000 // three records each: the kernel has capacity for all, and for those of other tests
 	r := reader(t)
 	secret := touchFile(t, deniedDir(t)+"/secret")
 	var s session
 	must(t, s.run(r, self(t), "flood", secret, fmt.Sprint(n)))
-	if !s.totals.Exact || counted(s, secret)+s.totals.Missing != n {
-		t.Errorf("%d came of %d: %+v", counted(s, secret), n, s.totals)
+	if !s.totals.Exact || countPath(s, secret)+s.totals.Missing != n {
+		t.Errorf("%d came of %d: %+v", countPath(s, secret), n, s.totals)
 	}
 }
 
-// counted is how many refusals of a path came.
-func counted(s session, path string) (n uint64) {
+// countPath returns the number of denials of a path.
+func countPath(s session, path string) (n uint64) {
 	for _, d := range s.denials {
 		if d.Path == path {
 			n++
@@ -273,24 +272,24 @@ func counted(s session, path string) (n uint64) {
 	return n
 }
 
-// TestOverflowIsCounted stops reading until the flood is over, with a socket that holds next to nothing.
+// TestOverflowIsCounted stops reading until the flood is over, with a socket of little capacity.
 func TestOverflowIsCounted(t *testing.T) {
-	const n = 3000 // three records each: the kernel has room for all, and for those of other tests
+	const n = 3000 // three records each: the kernel has capacity for all, and for those of other tests
 	r := reader(t)
 	must(t, unix.SetsockoptInt(r.socket, unix.SOL_SOCKET, unix.SO_RCVBUF, 16<<10))
 	secret := touchFile(t, deniedDir(t)+"/secret")
 	over := make(chan struct{})
-	s := session{first: func() { <-over }, ended: func() {
-		if err := sent(n / 10); err != nil {
+	s := session{onFirst: func() { <-over }, onEnd: func() {
+		if err := waitSent(n / 10); err != nil {
 			t.Error(err)
 		}
 		if err := unix.SetsockoptInt(r.socket, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer); err != nil {
 			t.Error(err)
 		}
 		close(over)
-		for end := time.Now().Add(patience); waits(r.socket); time.Sleep(time.Millisecond) { // or the end of the domain would be lost too
+		for end := time.Now().Add(patience); hasData(r.socket); time.Sleep(time.Millisecond) { // or the end of the domain would be lost too
 			if time.Now().After(end) {
-				t.Error("there's no room again")
+				t.Error("the socket never has capacity again")
 				return
 			}
 		}
@@ -301,28 +300,28 @@ func TestOverflowIsCounted(t *testing.T) {
 	}
 }
 
-// waits tells whether something waits in a socket: the kernel puts nothing more into one that was full until it's empty.
-func waits(socket int) bool {
+// hasData reports whether a socket has data. The kernel adds nothing to one that was full until it is empty.
+func hasData(socket int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(socket), Events: unix.POLLIN}}, 0)
 	return n > 0 || err != nil
 }
 
-// TestFinishWaitsForWhatComes takes longer over the refusals than the kernel may be silent.
-func TestFinishWaitsForWhatComes(t *testing.T) {
-	const n, each = 400, 2 * quietTime / 400
+// TestFinishWaitsForRecords handles the denials for longer than the kernel may be silent.
+func TestFinishWaitsForRecords(t *testing.T) {
+	const n, each = 400, 2 * quietTimeout / 400
 	r := reader(t)
 	secret := touchFile(t, deniedDir(t)+"/secret")
 	over := make(chan struct{})
-	s := session{ended: func() { close(over) }, took: func() { <-over; time.Sleep(each) }}
+	s := session{onEnd: func() { close(over) }, onEach: func() { <-over; time.Sleep(each) }}
 	began := time.Now()
 	must(t, s.run(r, self(t), "flood", secret, fmt.Sprint(n)))
-	if took := time.Since(began); took < quietTime || counted(s, secret) != n || !s.totals.Exact {
-		t.Errorf("%d of %d came in %v: %+v", counted(s, secret), n, took, s.totals)
+	if took := time.Since(began); took < quietTimeout || countPath(s, secret) != n || !s.totals.Exact {
+		t.Errorf("%d of %d came in %v: %+v", countPath(s, secret), n, took, s.totals)
 	}
 }
 
-// TestFinishEndsWhenNothingComes: a reader that hears nothing any more isn't waited for as long as the context lasts.
-func TestFinishEndsWhenNothingComes(t *testing.T) {
+// TestFinishEndsWithoutRecords checks that Finish ends before its context if no record arrives any more.
+func TestFinishEndsWithoutRecords(t *testing.T) {
 	r := reader(t)
 	w, err := r.Watch(Session{Audit: 1}, func(Denial) {})
 	must(t, err)
@@ -335,17 +334,17 @@ func TestFinishEndsWhenNothingComes(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took < quietTime || took > patience/2 {
+	if took := time.Since(began); took < quietTimeout || took > patience/2 {
 		t.Errorf("it took %v", took)
 	}
-	if totals.Exact || !strings.Contains(totals.Why, errQuiet.Error()) {
+	if totals.Exact || !strings.Contains(totals.Why, errNoRecords.Error()) {
 		t.Errorf("%+v", totals)
 	}
 }
 
-// Whom Permitted refuses, Open refuses too.
+// If Permitted fails, Open fails too.
 func TestPermitted(t *testing.T) {
-	reader(t) // or there's nothing to be permitted
+	reader(t) // skips where no records can be read
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -370,9 +369,9 @@ func TestPermitted(t *testing.T) {
 	}
 }
 
-// TestElsewhere: in another network namespace than the first nothing is heard, which is told, and soon.
-func TestElsewhere(t *testing.T) {
-	reader(t) // or there's nothing to be heard anywhere
+// TestOtherNetNamespace checks that a reader outside the first network namespace reports soon that it receives nothing.
+func TestOtherNetNamespace(t *testing.T) {
+	reader(t) // skips where no records can be read
 	var r *Reader
 	must(t, Permitted())
 	if err := nettest.InNamespace(func() (err error) {
@@ -395,34 +394,34 @@ func TestElsewhere(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if took := time.Since(began); r.Proven() || took > 20*quietTime {
+	if took := time.Since(began); r.Proven() || took > 20*quietTimeout {
 		t.Errorf("proven: %v, after %v", r.Proven(), took)
 	}
 }
 
-// What came before it was listened to is delivered.
+// Records that arrive before Listen are delivered.
 func TestListenLate(t *testing.T) {
 	reader(t)
 	r, err := Open()
 	must(t, err)
 	defer r.Close()
 	secret := touchFile(t, deniedDir(t)+"/secret")
-	s := session{ended: r.Listen}
+	s := session{onEnd: r.Listen}
 	must(t, s.run(r, self(t), "read-denied", secret))
-	only(t, s, secret)
+	onlyDenial(t, s, secret)
 	if !s.totals.Exact || !r.Proven() {
 		t.Errorf("%+v", s.totals)
 	}
 }
 
-// Where nothing is known to be lost nobody waits for the kernel's count, which comes when it has freed the session's domains.
-func TestNothingLostIsNotWaitedFor(t *testing.T) {
+// Without a known loss, Finish doesn't wait for the kernel's count, which arrives when it has freed the session's domains.
+func TestFinishDoesNotWaitWithoutLoss(t *testing.T) {
 	r := reader(t)
 	least := patience
-	for range 5 { // of which one isn't held up by whatever else the machine does
+	for range 5 { // one of them isn't delayed by other processes
 		w, err := r.Watch(Session{Audit: NoSession}, func(Denial) {})
 		must(t, err)
-		w.domains[1] = &tally{own: true, came: 1} // that was refused something, and is there still
+		w.domains[1] = &domainCount{own: true, delivered: 1} // with a denial, and not freed yet
 		began := time.Now()
 		got, err := w.Finish(t.Context())
 		if err != nil || !got.Exact || got.Why != "" {
@@ -433,10 +432,10 @@ func TestNothingLostIsNotWaitedFor(t *testing.T) {
 	if least >= 200*time.Millisecond {
 		t.Errorf("it took %v at least", least)
 	}
-	w := &Watch{r: r, domains: map[uint64]*tally{1: {own: true, came: 3}}}
+	w := &Watch{r: r, domains: map[uint64]*domainCount{1: {own: true, delivered: 3}}}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := w.counted(ended, countTime, "the kernel dropped records"); got.Exact || got.Why == "" {
-		t.Errorf("of what was lost it's said: %+v", got)
+	if got := w.waitForCount(ended, countTimeout, "the kernel dropped records"); got.Exact || got.Why == "" {
+		t.Errorf("after a loss: %+v", got)
 	}
 }
