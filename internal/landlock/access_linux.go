@@ -6,11 +6,11 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// newest is the newest Landlock ABI that this package makes use of.
-const newest = 11
+// newestABI is the newest Landlock ABI that this package uses.
+const newestABI = 11
 
-// handled are the kinds of file access that a kernel's Landlock can forbid, by ABI.
-func handled(abi int) uint64 {
+// handledFS returns the kinds of file access that Landlock can deny under an ABI.
+func handledFS(abi int) uint64 {
 	h := uint64(ll.AccessFSExecute | ll.AccessFSWriteFile | ll.AccessFSReadFile | ll.AccessFSReadDir |
 		ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeChar | ll.AccessFSMakeDir | ll.AccessFSMakeReg |
 		ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeBlock | ll.AccessFSMakeSym) // ABI 1, Linux 5.13
@@ -29,7 +29,7 @@ func handled(abi int) uint64 {
 	return h
 }
 
-// handledNet are the kinds of network access that a kernel's Landlock can forbid, by ABI.
+// handledNet returns the kinds of network access that Landlock can deny under an ABI.
 func handledNet(abi int) (h uint64) {
 	if abi >= 4 {
 		h |= ll.AccessNetBindTCP | ll.AccessNetConnectTCP // Linux 6.7
@@ -40,18 +40,18 @@ func handledNet(abi int) (h uint64) {
 	return h
 }
 
-// onFiles are the kinds that can be granted on something that isn't a directory; the kernel refuses the others there
-// (ACCESS_FILE, security/landlock/fs.c).
-const onFiles = ll.AccessFSExecute | ll.AccessFSWriteFile | ll.AccessFSReadFile | ll.AccessFSTruncate |
+// fileRights are the kinds of access that can be granted on a file; the kernel rejects the others there (ACCESS_FILE,
+// security/landlock/fs.c).
+const fileRights = ll.AccessFSExecute | ll.AccessFSWriteFile | ll.AccessFSReadFile | ll.AccessFSTruncate |
 	ll.AccessFSIoctlDev | ll.AccessFSResolveUnix
 
-// moving is what lets things be renamed and linked between folders.
-const moving = policy.Create | policy.Delete
+// moveCaps are the capabilities that allow to rename and link between folders.
+const moveCaps = policy.Create | policy.Delete
 
-// rights is what grants caps. Device nodes are in none of them: they are never created. REFER lets a file move
-// between two folders that both have it, and the kernel itself refuses, with EXDEV, a move that gains
-// (current_check_refer_path). It goes with create and delete together: for a file the kernel compares only rights on
-// files, so that a link could come to where it may be deleted when it couldn't before.
+// rights returns the access rights for capabilities. None of them includes device nodes, which may never be created. REFER allows to move a
+// file between two folders that both have it; the kernel itself denies, with EXDEV, a move by which the file would gain rights
+// (current_check_refer_path). It is granted only with create and delete together: for a file the kernel compares only rights on files, so a
+// link could be made in a folder where it may be deleted, while the original may not.
 func rights(caps policy.Caps) uint64 {
 	var a uint64
 	if caps&policy.Read != 0 {
@@ -66,7 +66,7 @@ func rights(caps policy.Caps) uint64 {
 	if caps&policy.Delete != 0 {
 		a |= ll.AccessFSRemoveDir | ll.AccessFSRemoveFile
 	}
-	if caps&moving == moving {
+	if caps&moveCaps == moveCaps {
 		a |= ll.AccessFSRefer
 	}
 	if caps&policy.Execute != 0 {

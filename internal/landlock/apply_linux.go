@@ -10,50 +10,50 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prepare opens what the plan grants and builds its rulesets in the kernel, so that Apply has little left to do. Any thread
-// can do it. Close gives up what has been prepared.
+// Prepare opens the files that the plan grants and creates its rulesets in the kernel, so that Apply is fast. Any thread can call it. Close
+// releases both.
 func (p *Plan) Prepare() error {
 	if len(p.Rulesets) == 0 {
 		return errors.New("a plan without rulesets restricts nothing")
 	}
-	if p.built != nil {
+	if p.rulesets != nil {
 		return nil
 	}
 	var fds []int
 	for _, r := range append(p.Rulesets[:len(p.Rulesets):len(p.Rulesets)], p.Inner) {
-		fd, err := r.build(&p.opened)
+		fd, err := r.build(&p.openFiles)
 		if err != nil {
 			closeAll(fds)
-			p.opened.close()
+			p.openFiles.close()
 			return err
 		}
 		fds = append(fds, fd)
 	}
-	p.built = fds
+	p.rulesets = fds
 	return nil
 }
 
-// Close closes what Prepare has opened. It's for when the command runs, which doesn't wait for it then.
+// Close closes the files that Prepare has opened. Call it once the command runs, so that the start doesn't wait for it.
 func (p *Plan) Close() {
-	closeAll(p.built)
-	p.built = nil
-	p.opened.close()
+	closeAll(p.rulesets)
+	p.rulesets = nil
+	p.openFiles.close()
 }
 
-// Apply puts the rulesets on the calling OS thread, which must be locked to its goroutine and carry no_new_privs; what it
-// starts afterwards inherits them. Nothing takes them off again. Other threads aren't touched. After an error some
-// rulesets may be in force: the thread mustn't be used.
+// Apply restricts the calling OS thread, which must be locked to its goroutine and have no_new_privs. Its descendants inherit the
+// restriction, which can't be removed. Other threads aren't restricted. After an error some rulesets may be enforced: the thread mustn't be
+// used.
 func (p *Plan) Apply() error {
 	return p.ApplyTo(func(ruleset int, flags uint32) error { return ll.LandlockRestrictSelf(ruleset, flags) })
 }
 
 // ApplyTo is Apply with the caller's function for landlock_restrict_self(2).
 func (p *Plan) ApplyTo(restrict func(ruleset int, flags uint32) error) error {
-	// All are built before the first is in force, since it could keep the others' paths from being opened.
+	// All rulesets are created before the first is enforced, which could deny opening the paths of the others.
 	if err := p.Prepare(); err != nil {
 		return err
 	}
-	for _, fd := range p.built[:len(p.Rulesets)] {
+	for _, fd := range p.rulesets[:len(p.Rulesets)] {
 		if err := restrict(fd, logFlags(p.ABI)); err != nil {
 			return fmt.Errorf("landlock_restrict_self: %w", err)
 		}
@@ -61,20 +61,20 @@ func (p *Plan) ApplyTo(restrict func(ruleset int, flags uint32) error) error {
 	return nil
 }
 
-// InnerArgs are the arguments of the landlock_restrict_self(2) by which a child of a thread under Apply leaves the thread's
-// domain for one of its own within it. No process can trace or signal out of a domain (domain_scope_le and domain_is_scoped,
-// security/landlock/task.c), so the child and what it starts can't reach the thread, which shares all with toolguard; the thread
-// can still signal them. Nothing else changes. Below ABI 6 there is no scope for signals.
+// InnerArgs returns the arguments of the landlock_restrict_self(2) by which a child of a restricted thread enters a nested domain of its own.
+// No process can trace or signal out of a domain (domain_scope_le and domain_is_scoped, security/landlock/task.c), so the child and its
+// descendants can't reach the thread, which shares its memory with toolguard. The thread can still signal them. Nothing else changes. Below
+// ABI 6 there is no scope for signals.
 func (p *Plan) InnerArgs() (ruleset int, flags uint32, err error) {
 	err = p.Prepare()
 	if err != nil {
 		return -1, 0, err
 	}
-	return p.built[len(p.Rulesets)], logFlags(p.ABI), nil
+	return p.rulesets[len(p.Rulesets)], logFlags(p.ABI), nil
 }
 
-// logFlags keep the denials of the programs that the session executes in the kernel's log; without them only those of
-// the first program would be, which is toolguard itself (ABI 7, Linux 6.15).
+// logFlags returns the flags by which the kernel also logs the denials of the programs that the session executes. Without them it logs only
+// those of the first program, which is toolguard itself (ABI 7, Linux 6.15).
 func logFlags(abi int) uint32 {
 	if abi >= 7 {
 		return ll.FlagRestrictSelfLogNewExecOn
@@ -82,7 +82,7 @@ func logFlags(abi int) uint32 {
 	return 0
 }
 
-func (r *Ruleset) build(o *opened) (fd int, err error) {
+func (r *Ruleset) build(o *openFiles) (fd int, err error) {
 	attr := ll.RulesetAttr{HandledAccessFS: r.FS, HandledAccessNet: r.Net, Scoped: r.Scoped}
 	if len(r.Quiet) > 0 {
 		attr.QuietAccessFS = ll.AccessFSResolveUnix
@@ -96,7 +96,7 @@ func (r *Ruleset) build(o *opened) (fd int, err error) {
 			return -1, err
 		}
 	}
-	if err := r.quiet(fd, o); err != nil {
+	if err := r.addQuiet(fd, o); err != nil {
 		_ = unix.Close(fd)
 		return -1, err
 	}
@@ -109,8 +109,8 @@ func (r *Ruleset) build(o *opened) (fd int, err error) {
 	return fd, nil
 }
 
-// quiet keeps denials in some folders out of the log (ABI 10). It grants nothing, so what can't be opened is left out.
-func (r *Ruleset) quiet(fd int, o *opened) error {
+// addQuiet excludes denials in some folders from the log (ABI 10). It grants nothing, so folders that can't be opened are skipped.
+func (r *Ruleset) addQuiet(fd int, o *openFiles) error {
 	for _, path := range r.Quiet {
 		dir, err := o.open(path, true)
 		if err != nil {
@@ -123,7 +123,7 @@ func (r *Ruleset) quiet(fd int, o *opened) error {
 	return nil
 }
 
-func (g *Grant) add(ruleset int, o *opened) error {
+func (g *Grant) add(ruleset int, o *openFiles) error {
 	fd, err := o.open(g.Path, g.Dir)
 	if g.Optional && errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -132,13 +132,13 @@ func (g *Grant) add(ruleset int, o *opened) error {
 		return g.fail(err)
 	}
 	access := g.Access
-	if !g.Dir && access&^onFiles != 0 {
+	if !g.Dir && access&^fileRights != 0 {
 		dir, err := isDir(fd)
 		if err != nil {
 			return g.fail(&fs.PathError{Op: "fstat", Path: g.Path, Err: err})
 		}
 		if !dir {
-			access &= onFiles
+			access &= fileRights
 		}
 	}
 	if access == 0 {
@@ -157,13 +157,12 @@ func (g *Grant) fail(err error) error {
 	return fmt.Errorf("%s: %s: %w", g.Rule.Position, g.Rule.ID, err)
 }
 
-// opened are the files that grants are made on, each opened once.
-type opened struct{ files map[string]int }
+// openFiles are the files with grants, each opened once.
+type openFiles struct{ files map[string]int }
 
-// open opens what is at a canonical path, without any right to it; dir says that it was a directory. A symlink anywhere
-// in the path is an error, and so is something else in a directory's place: the path has changed since the
-// policy was compiled.
-func (o *opened) open(path string, dir bool) (int, error) {
+// open opens a canonical path with O_PATH. dir means that it was a directory. If the path now has a symlink anywhere, or is no directory any
+// more, it has changed since the policy was compiled and open fails.
+func (o *openFiles) open(path string, dir bool) (int, error) {
 	if fd, ok := o.files[path]; ok {
 		return fd, nil
 	}
@@ -178,7 +177,7 @@ func (o *opened) open(path string, dir bool) (int, error) {
 	return fd, nil
 }
 
-func (o *opened) close() {
+func (o *openFiles) close() {
 	for _, fd := range o.files {
 		_ = unix.Close(fd)
 	}
@@ -197,10 +196,10 @@ func closeAll(fds []int) {
 	}
 }
 
-var errMoved = errors.New("something else has come into the path since the policy was compiled, a symlink perhaps")
+var errPathChanged = errors.New("the path has changed since the policy was compiled, perhaps to a symlink")
 
-// openCanonical uses openat2(2), which is older than Landlock; an outer filter may still hide it, so that the path is
-// compared with what the kernel says was opened.
+// openCanonical uses openat2(2), which is older than Landlock. If an outer filter hides it, the path is compared with the kernel's name of the
+// opened file.
 func openCanonical(path string, dir bool) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	if dir {
@@ -213,23 +212,23 @@ func openCanonical(path string, dir bool) (int, error) {
 			return fd, nil
 		case unix.EINTR, unix.EAGAIN:
 		case unix.ELOOP, unix.ENOTDIR:
-			return -1, errMoved
+			return -1, errPathChanged
 		case unix.ENOSYS, unix.EPERM:
-			return openCompared(path, int(how.Flags))
+			return openAndCompare(path, int(how.Flags))
 		default:
 			return -1, err
 		}
 	}
 }
 
-func openCompared(path string, flags int) (int, error) {
+func openAndCompare(path string, flags int) (int, error) {
 	fd, err := unix.Open(path, flags, 0)
 	if err != nil {
 		return -1, err
 	}
 	got, err := os.Readlink(fmt.Sprintf("/proc/thread-self/fd/%d", fd))
 	if err == nil && got != path {
-		err = errMoved
+		err = errPathChanged
 	}
 	if err != nil {
 		_ = unix.Close(fd)

@@ -7,8 +7,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// usual is the policy that holds where a file has no [access]: the workspace and what programs need to start.
-func usual(b *testing.B) *policy.Compiled {
+// defaultPolicy is the policy of a file without [access]: the workspace and the files that programs need to start.
+func defaultPolicy(b *testing.B) *policy.Compiled {
 	b.Helper()
 	layer := policy.SourceLayer{Runtime: runtimeRules(), FS: []policy.FSRule{rule(".", r|w)}}
 	for _, p := range []string{
@@ -24,7 +24,7 @@ func usual(b *testing.B) *policy.Compiled {
 }
 
 func BenchmarkPlan(b *testing.B) {
-	c := usual(b)
+	c := defaultPolicy(b)
 	for b.Loop() {
 		if _, err := NewPlan(c, 7); err != nil {
 			b.Fatal(err)
@@ -33,14 +33,14 @@ func BenchmarkPlan(b *testing.B) {
 }
 
 func BenchmarkReport(b *testing.B) {
-	c := usual(b)
+	c := defaultPolicy(b)
 	for b.Loop() {
 		Report(c, 7)
 	}
 }
 
 func BenchmarkApply(b *testing.B) {
-	p, err := NewPlan(usual(b), abi(b))
+	p, err := NewPlan(defaultPolicy(b), abi(b))
 	if err != nil {
 		b.Fatal(err)
 	}

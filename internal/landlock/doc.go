@@ -1,32 +1,30 @@
-// Package landlock turns a compiled policy into Landlock rulesets, reports how far they enforce it, and applies them to
-// the thread that starts the command.
+// Package landlock compiles a policy into Landlock rulesets, reports how far they enforce it, and applies them to the thread that starts
+// the command.
 //
-// # What Landlock can say
+// # What Landlock can enforce
 //
-// A ruleset names kinds of access, forbids them all, and then grants some of them on folders with everything beneath or on
-// single files. Stacked rulesets intersect. So a policy maps onto it like this: one ruleset for each authority that
-// declares fs, with a grant for each of its rules; one more for each that declares commands. What the language has and
-// Landlock hasn't is reported by [Report], rule by rule, and not approximated:
-//   - a rule that takes away beneath one that grants (a carve-out), and with it patterns, protect, secrets and toolguard's own
-//     files beneath a grant;
-//   - a rule that gives more than the rule around it, where the session may rename or link in the folder between: a
-//     Landlock grant is tied to the file or folder that it was made for and goes along with it;
-//   - creating without writing, executing without reading: the kernel asks for both;
-//   - hosts, arguments, and the variables of a single program.
+// A ruleset names kinds of access, denies them all, and then grants some of them on folders with everything beneath, or on single files.
+// Stacked rulesets intersect. A policy maps to one ruleset for each authority that declares fs, with a grant for each of its rules, and one
+// more for each authority that declares commands. Landlock can't enforce these, and [Report] reports them rule by rule:
+//   - a rule that denies beneath one that grants (a carve-out); so also patterns, protect, secrets and toolguard's own files beneath a grant;
+//   - a rule that grants more than the rule of the folder around it, if the session may rename or link in that folder: a Landlock grant is
+//     tied to the file or folder that it was made for, and moves along with it;
+//   - creating without writing, and executing without reading: the kernel requires both;
+//   - hosts, arguments, and the environment variables of a single program.
 //
-// Where Landlock only grants less than a rule, the rule is enforced, and the report says that Landlock is stricter: creating
-// or deleting a single file, for which the kernel asks the folder; a path at which nothing is; a pattern that grants.
+// If Landlock grants less than a rule, the rule is enforced, and the report calls Landlock stricter: creating or deleting a single file,
+// for which the kernel checks the folder; a path that doesn't exist; a pattern that grants.
 //
-// One thing is granted beyond the policy: all of /proc to an ordinary user whose built-in rules grant the session's own entries
-// there, which Landlock can't distinguish from others' (see openProc). Its row says so, and it's a stated gap.
+// One grant exceeds the policy: an ordinary user whose built-in rules grant the session's own entries of /proc gets all of /proc, as
+// Landlock can't distinguish own entries from others (see openProc). The rule's row in the report and a stated gap name it.
 //
-// [StatedGaps] lists what no ruleset can hold whatever the policy says.
+// [StatedGaps] lists what no ruleset can enforce under any policy.
 //
 // # Threats
 //
-// Rule paths are canonical when the policy is compiled. Between that and Apply another process may have placed a symlink in one of
-// them; every path is therefore opened so that a symlink anywhere in it is an error (openat2, RESOLVE_NO_SYMLINKS), and
-// the grant goes to what was opened, not to a name. Domains belong to a thread and to what it starts: nothing else of
-// toolguard's process is restricted, and nothing of the session runs before. Under any domain the kernel also refuses
-// to change mounts, and to trace processes outside it (hook_sb_mount, hook_ptrace_access_check).
+// Rule paths are canonical when the policy is compiled. Before Apply, another process may replace a part of such a path by a symlink. Every
+// path is therefore opened so that a symlink anywhere in it is an error (openat2, RESOLVE_NO_SYMLINKS), and the grant is made on the opened
+// file, not on a name. A domain belongs to a thread and to its descendants: nothing else of toolguard's process is restricted, and no
+// process of the session runs before. In any domain the kernel also denies changes of mounts, and tracing of processes outside the domain
+// (hook_sb_mount, hook_ptrace_access_check).
 package landlock

@@ -14,24 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inspected is what the kernel executes besides a program to run it.
+// inspected has the files that the kernel executes to run a program.
 type inspected struct {
-	interpreters []string // of a script: the program on its first line, and that one's if it's a script too
-	loaders      []string // the dynamic loaders of whichever of them are ELF
+	interpreters []string // of a script: the program on its first line, and that program's if it's a script too
+	loaders      []string // the dynamic loaders of those that are ELF files
 }
 
-// all is everything that must be executable for the program to run.
+// all returns all files that must be executable for the program to run.
 func (in inspected) all() []string { return slices.Concat(in.interpreters, in.loaders) }
 
 // maxScripts is how deep scripts may be each other's interpreters (exec_binprm, fs/exec.c).
 const maxScripts = 5
 
-// inspect reads what the kernel would read of a program: the first line of a script, the PT_INTERP of an ELF file. Paths
-// are returned canonical. A file that is neither needs nothing more.
+// inspect reads the parts of a program that the kernel would read: the first line of a script, the PT_INTERP of an ELF file. It returns
+// canonical paths. A file that is neither needs no other.
 func inspect(program string) (inspected, error) {
 	var in inspected
 	for range maxScripts {
-		script, loader, err := header(program)
+		script, loader, err := readHeader(program)
 		if err != nil {
 			return in, err
 		}
@@ -44,7 +44,7 @@ func inspect(program string) (inspected, error) {
 		}
 		next, err = filepath.EvalSymlinks(next)
 		if err != nil {
-			return in, fmt.Errorf("what %s is run by: %w", program, err)
+			return in, fmt.Errorf("the interpreter of %s: %w", program, err)
 		}
 		*out = append(*out, next)
 		if script == "" {
@@ -55,8 +55,8 @@ func inspect(program string) (inspected, error) {
 	return in, fmt.Errorf("%s: too many scripts that run each other", program)
 }
 
-// header is the interpreter of a script or the loader of an ELF file.
-func header(program string) (script, loader string, err error) {
+// readHeader returns the interpreter of a script or the loader of an ELF file.
+func readHeader(program string) (script, loader string, err error) {
 	f, err := os.OpenFile(program, os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be a fifo without a writer
 	if err != nil {
 		return "", "", err
@@ -78,7 +78,7 @@ func header(program string) (script, loader string, err error) {
 	return "", loader, err
 }
 
-// shebang is the program on a script's first line; "" for one that isn't an absolute path, which depends on where it is run.
+// shebang returns the program on a script's first line; "" for a relative path, which depends on the working directory.
 func shebang(line []byte) string {
 	line, _, _ = bytes.Cut(line, []byte("\n"))
 	fields := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' })
@@ -88,7 +88,7 @@ func shebang(line []byte) string {
 	return fields[0]
 }
 
-// interp reads the PT_INTERP of a 64-bit little-endian ELF file; "" for anything else, static programs included.
+// interp returns the PT_INTERP of a 64-bit little-endian ELF file; "" for any other file and for a static program.
 func interp(f io.ReaderAt, head []byte) (string, error) {
 	const class64, little, ptInterp = 2, 1, 3
 	if len(head) < 64 || string(head[:4]) != "\x7fELF" || head[4] != class64 || head[5] != little {

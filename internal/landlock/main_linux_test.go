@@ -13,21 +13,21 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
-func TestMain(m *testing.M) { childtest.Main(m, obey) }
+func TestMain(m *testing.M) { childtest.Main(m, runChild) }
 
-// order is what a child is to do: apply a plan, or none as the control, and try each of the deeds.
-type order struct {
-	Plan   *Plan
-	Deeds  []string
-	Canary *answer // how a system call is answered meanwhile
+// childInput has the plan that a child applies (nil: unconfined) and the operations that it performs.
+type childInput struct {
+	Plan       *Plan
+	Operations []string
+	Canary     *injectedErrno // run the canary instead, with this error injected
 }
 
-// results are the errors of deeds, 0 for success.
+// results are the errors of operations, 0 for success.
 type results map[string]syscall.Errno
 
-func obey(o order) (results, error) {
+func runChild(o childInput) (results, error) {
 	if o.Canary != nil {
-		if err := o.Canary.instead(); err != nil {
+		if err := o.Canary.install(); err != nil {
 			return nil, err
 		}
 		return nil, Canary()
@@ -41,13 +41,13 @@ func obey(o order) (results, error) {
 		}
 	}
 	got := results{}
-	for _, d := range o.Deeds {
-		got[d] = try(d)
+	for _, d := range o.Operations {
+		got[d] = perform(d)
 	}
 	return got, nil
 }
 
-// applyAll does to the thread what is done to a command.
+// applyAll restricts the thread as a command is restricted.
 func applyAll(p *Plan) error {
 	if err := p.Apply(); err != nil {
 		return err
@@ -59,16 +59,16 @@ func applyAll(p *Plan) error {
 	return ll.LandlockRestrictSelf(ruleset, flags)
 }
 
-// inChild tries deeds in a child under a plan (nil: bare), as a user.
-func inChild(t *testing.T, uid int, p *Plan, deeds ...string) results {
+// inChild performs operations in a child under a plan (nil: unconfined), as a user.
+func inChild(t *testing.T, uid int, p *Plan, ops ...string) results {
 	t.Helper()
 	if p != nil {
 		p = withoutRules(p)
 	}
-	return childtest.Run[results](t, uid, order{Plan: p, Deeds: deeds})
+	return childtest.Run[results](t, uid, childInput{Plan: p, Operations: ops})
 }
 
-// withoutRules is the plan without what only error messages need.
+// withoutRules returns the plan without the rules, which only error messages need.
 func withoutRules(p *Plan) *Plan {
 	q := &Plan{ABI: p.ABI, Inner: p.Inner}
 	for _, rs := range p.Rulesets {
@@ -83,7 +83,7 @@ func withoutRules(p *Plan) *Plan {
 	return q
 }
 
-// abi is the kernel's, or skips the test where there is none to test, by the kernel's own word.
+// abi returns the kernel's ABI, or skips the test if the kernel reports none.
 func abi(t testing.TB) int {
 	t.Helper()
 	abi, _, err := Probe()
@@ -96,7 +96,7 @@ func abi(t testing.TB) int {
 	return abi
 }
 
-// compileAt makes a policy of one session layer over a real workspace.
+// compileAt compiles a policy of one session layer for a real workspace.
 func compileAt(t testing.TB, ws string, l policy.SourceLayer) *policy.Compiled {
 	t.Helper()
 	l.Authority = policy.Session
@@ -116,7 +116,7 @@ func compileSource(t testing.TB, sys fspath.FileSystem, src *policy.Source) *pol
 
 func rule(path string, caps policy.Caps) policy.FSRule { return policy.FSRule{Path: path, Caps: caps} }
 
-// runtimeRules are what programs of this machine need to start.
+// runtimeRules returns the rules that programs of this machine need to start.
 func runtimeRules() []policy.FSRule {
 	var out []policy.FSRule
 	for _, p := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib64"} {

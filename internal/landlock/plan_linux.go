@@ -10,20 +10,20 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Plan is the rulesets that hold a session to its policy, in the order in which Apply stacks them.
+// Plan has the rulesets that enforce a session's policy, in the order in which Apply stacks them.
 type Plan struct {
 	ABI      int
 	Rulesets []Ruleset
 	Inner    Ruleset // of the command's own domain within the session's: see InnerArgs
 
-	built  []int  // the rulesets in the kernel, once prepared; the inner one is the last
-	opened opened // what they grant
+	rulesets  []int     // the rulesets in the kernel, once prepared; the inner one is the last
+	openFiles openFiles // the files with grants
 }
 
-// Ruleset is one Landlock ruleset: what it forbids, and what of it it grants.
+// Ruleset is one Landlock ruleset: the kinds of access that it denies, and the grants among them.
 type Ruleset struct {
 	Authority policy.Authority
-	FS        uint64 // kinds of file access that are forbidden where no grant gives them
+	FS        uint64 // kinds of file access that are denied without a grant
 	Net       uint64 // kinds of network access
 	Scoped    uint64
 	Quiet     []string // folders where a denied connection to a unix socket leaves no event
@@ -31,29 +31,29 @@ type Ruleset struct {
 	Ports     []Port
 }
 
-// Grant gives kinds of access on a file, or on a folder with all beneath it.
+// Grant grants kinds of access on a file, or on a folder with everything beneath.
 type Grant struct {
 	Path     string // canonical
 	Access   uint64
 	Dir      bool         // a directory is there
 	Optional bool         // left out when nothing is there
-	Rule     *policy.Rule // nil for what no single rule gives
+	Rule     *policy.Rule // nil if it has no single rule
 }
 
-// Port gives kinds of access to a port, of TCP, UDP or both.
+// Port grants kinds of access to a port of TCP, UDP or both.
 type Port struct {
 	Number uint16
 	Access uint64
 }
 
-// probed are the folders of services that the C library asks before it does the work itself: denials there would bury the others.
-var probed = []string{"/run/nscd"}
+// quietFolders have the sockets of services that the C library tries first: denials there would hide the others.
+var quietFolders = []string{"/run/nscd"}
 
-// maxRulesets is how many domains a thread can be under (LANDLOCK_MAX_NUM_LAYERS); a session in a session shares them.
+// maxRulesets is how many domains can be nested (LANDLOCK_MAX_NUM_LAYERS). A nested session shares the limit.
 const maxRulesets = 16
 
-// NewPlan makes the rulesets for c on a kernel with that Landlock ABI. Rules that Report doesn't call enforced
-// are still planned as far as they go: whether that is far enough has been decided by then.
+// NewPlan returns the rulesets for c on a kernel with that Landlock ABI. It includes rules that Report doesn't call enforced, as far as
+// Landlock can enforce them: the caller has accepted that.
 func NewPlan(c *policy.Compiled, abi int) (*Plan, error) {
 	return planFor(c, abi, isRoot())
 }
@@ -62,55 +62,55 @@ func planFor(c *policy.Compiled, abi int, root bool) (*Plan, error) {
 	if abi < 1 {
 		return nil, fmt.Errorf("no Landlock ABI %d", abi)
 	}
-	p := &Plan{ABI: min(abi, newest)}
+	p := &Plan{ABI: min(abi, newestABI)}
 	for _, l := range c.Layers {
 		if l.Authority == policy.Builtin {
 			continue
 		}
 		if restricts(l, policy.FS) || restricts(l, policy.Net) && p.ABI >= 4 {
-			p.Rulesets = append(p.Rulesets, p.files(l, c.Aliases, root))
+			p.Rulesets = append(p.Rulesets, p.fileRuleset(l, c.Aliases, root))
 		}
 		if restricts(l, policy.Commands) {
-			rs, err := p.programs(l)
+			rs, err := p.commandRuleset(l)
 			if err != nil {
 				return nil, err
 			}
 			p.Rulesets = append(p.Rulesets, rs)
 		}
 	}
-	p.always(c)
+	p.addAlways(c)
 	if n := len(p.Rulesets) + 1; n > maxRulesets {
 		return nil, fmt.Errorf("%d Landlock rulesets are needed, and a process can have %d", n, maxRulesets)
 	}
 	return p, nil
 }
 
-// LeavePorts removes the ports of the plan: another mechanism decides on them.
-func (p *Plan) LeavePorts() {
+// DropPorts removes the ports of the plan, if another mechanism decides on them.
+func (p *Plan) DropPorts() {
 	for i := range p.Rulesets {
 		p.Rulesets[i].Net, p.Rulesets[i].Ports = 0, nil
 	}
 }
 
-// files is a layer's ruleset for fs and net. Each rule's grant stands alone; what a rule above grants holds as well.
-func (p *Plan) files(l *policy.Layer, aliases []fspath.Alias, root bool) Ruleset {
-	rs := p.base(l.Authority)
+// fileRuleset returns a layer's ruleset for fs and net. A rule's grant adds to the grants of the folders above.
+func (p *Plan) fileRuleset(l *policy.Layer, aliases []fspath.Alias, root bool) Ruleset {
+	rs := p.baseRuleset(l.Authority)
 	if restricts(l, policy.FS) {
-		rs = Ruleset{Authority: l.Authority, FS: handled(p.ABI)}
+		rs = Ruleset{Authority: l.Authority, FS: handledFS(p.ABI)}
 		t := treeOf(l, aliases, root)
 		for _, r := range t.order {
 			access := rights(r.FS.Caps) & rs.FS
-			if access == 0 || own(r.FS.Path) || t.implied(r) {
+			if access == 0 || isOwnProc(r.FS.Path) || t.implied(r) {
 				continue
 			}
 			if !r.FS.Dir && !r.FS.Missing {
-				access &= onFiles
+				access &= fileRights
 			}
 			rs.Grants = append(rs.Grants, Grant{r.FS.Path, access, r.FS.Dir, r.FS.Optional || r.FS.Missing, r})
 		}
 	}
 	if rs.FS&ll.AccessFSResolveUnix != 0 && p.ABI >= 10 {
-		rs.Quiet = probed
+		rs.Quiet = quietFolders
 	}
 	if restricts(l, policy.Net) && p.ABI >= 4 {
 		rs.Net, rs.Ports = handledNet(p.ABI), portsOf(l.Net.Rules(), p.ABI)
@@ -118,10 +118,10 @@ func (p *Plan) files(l *policy.Layer, aliases []fspath.Alias, root bool) Ruleset
 	return rs
 }
 
-// base is a ruleset that restricts no file access that a policy can grant: only device nodes can't be made. REFER must be
-// granted, since a ruleset that doesn't handle it forbids it (LANDLOCK_ACCESS_FS_INITIALLY_DENIED).
-func (p *Plan) base(a policy.Authority) Ruleset {
-	rs := Ruleset{Authority: a, FS: (ll.AccessFSMakeChar | ll.AccessFSMakeBlock | ll.AccessFSRefer) & handled(p.ABI)}
+// baseRuleset returns a ruleset that restricts no file access that a policy can grant: it denies only the creation of device nodes. REFER
+// must be granted, since a ruleset that doesn't handle it denies it (LANDLOCK_ACCESS_FS_INITIALLY_DENIED).
+func (p *Plan) baseRuleset(a policy.Authority) Ruleset {
+	rs := Ruleset{Authority: a, FS: (ll.AccessFSMakeChar | ll.AccessFSMakeBlock | ll.AccessFSRefer) & handledFS(p.ABI)}
 	return p.grantRefer(rs)
 }
 
@@ -132,10 +132,10 @@ func (p *Plan) grantRefer(rs Ruleset) Ruleset {
 	return rs
 }
 
-// programs is a layer's ruleset for commands: only the programs that it lists, with what the kernel executes to run them,
-// can be executed.
-func (p *Plan) programs(l *policy.Layer) (Ruleset, error) {
-	rs := Ruleset{Authority: l.Authority, FS: (ll.AccessFSExecute | ll.AccessFSRefer) & handled(p.ABI)}
+// commandRuleset returns a layer's ruleset for commands, which allows to execute only the listed programs and the programs that the kernel
+// executes for them.
+func (p *Plan) commandRuleset(l *policy.Layer) (Ruleset, error) {
+	rs := Ruleset{Authority: l.Authority, FS: (ll.AccessFSExecute | ll.AccessFSRefer) & handledFS(p.ABI)}
 	rs = p.grantRefer(rs)
 	seen := map[string]bool{}
 	add := func(path string, r *policy.Rule) {
@@ -160,7 +160,7 @@ func (p *Plan) programs(l *policy.Layer) (Ruleset, error) {
 	return rs, nil
 }
 
-// portsOf is the ports that a layer's rules can match, as far as an ABI distinguishes them.
+// portsOf returns the ports that a layer's rules can match, as far as an ABI distinguishes them.
 func portsOf(rules []*policy.Rule, abi int) []Port {
 	var out []Port
 	add := func(n uint16, access uint64) {
@@ -180,13 +180,13 @@ func portsOf(rules []*policy.Rule, abi int) []Port {
 			add(n, access)
 		}
 		if access&ll.AccessNetConnectSendUDP != 0 {
-			add(0, ll.AccessNetBindUDP) // the kernel binds a socket that sends, and asks for that, too (current_check_autobind_udp_socket)
+			add(0, ll.AccessNetBindUDP) // the kernel binds a socket that sends, and checks that right too (current_check_autobind_udp_socket)
 		}
 	}
 	return out
 }
 
-// accessOf is what a rule grants on its ports.
+// accessOf returns the access that a rule grants on its ports.
 func accessOf(n *policy.CompiledNet) uint64 {
 	switch udp := isUDP(n); {
 	case !n.Allow:
@@ -201,11 +201,11 @@ func accessOf(n *policy.CompiledNet) uint64 {
 	return ll.AccessNetConnectTCP
 }
 
-// always adds what holds for every session: no device nodes, no signals beyond the session, no abstract unix sockets
-// beyond it where fs or net is restricted, and no changes of control groups.
-func (p *Plan) always(c *policy.Compiled) {
+// addAlways adds the restrictions of every session: no device nodes, no signals to other processes, no changes of control groups, and no
+// connections to abstract unix sockets outside the session if fs or net is restricted.
+func (p *Plan) addAlways(c *policy.Compiled) {
 	if unrestricted(c) {
-		p.Rulesets = append(p.Rulesets, p.sparing(groups))
+		p.Rulesets = append(p.Rulesets, p.allExcept(cgroupRoot))
 	}
 	first := &p.Rulesets[0]
 	if p.ABI >= 6 {
@@ -217,7 +217,7 @@ func (p *Plan) always(c *policy.Compiled) {
 		}
 	}
 	first.FS |= ll.AccessFSMakeChar | ll.AccessFSMakeBlock
-	// What the inner one forbids is forbidden already, but for signals to the domain around it.
-	p.Inner = p.base(policy.Builtin)
+	// The inner ruleset denies nothing more, except signals to the outer domain.
+	p.Inner = p.baseRuleset(policy.Builtin)
 	p.Inner.Scoped = first.Scoped & ll.ScopeSignal
 }

@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnsupported is what errors are about a kernel that has no Landlock to use; its text says what is needed.
+// ErrUnsupported is wrapped by errors for a kernel without usable Landlock. The message names the requirement.
 var ErrUnsupported = errors.New("this kernel has no Landlock in use")
 
-// Probe asks the kernel which Landlock ABI it has, and which of Landlock's own mistakes are corrected in it (errata; 0 where the
-// kernel can't tell).
+// Probe returns the kernel's Landlock ABI and the errata that are fixed in it (0 if the kernel doesn't report them).
 func Probe() (abi, errata int, err error) {
 	abi, err = ll.LandlockGetABIVersion()
 	switch {
@@ -23,15 +22,15 @@ func Probe() (abi, errata int, err error) {
 	case errors.Is(err, unix.EOPNOTSUPP):
 		return 0, 0, fmt.Errorf("%w: it is off; add landlock to the lsm= list on the kernel's command line", ErrUnsupported)
 	case err != nil:
-		return 0, 0, fmt.Errorf("ask for the Landlock ABI: %w", err)
+		return 0, 0, fmt.Errorf("get the Landlock ABI: %w", err)
 	case abi < 1:
-		return 0, 0, fmt.Errorf("%w: the kernel says ABI %d", ErrUnsupported, abi)
+		return 0, 0, fmt.Errorf("%w: the kernel reports ABI %d", ErrUnsupported, abi)
 	}
-	errata, _ = ll.LandlockGetErrata() // negative where the kernel doesn't know
+	errata, _ = ll.LandlockGetErrata() // negative if the kernel doesn't report them
 	return abi, max(errata, 0), nil
 }
 
-// Audited is nil where the kernel writes audit records of what Landlock denies (ABI 7, Linux 6.15).
+// Audited returns nil if the kernel writes audit records of Landlock's denials (ABI 7, Linux 6.15).
 func Audited() error {
 	abi, _, err := Probe()
 	if err == nil && abi < 7 {
@@ -40,19 +39,19 @@ func Audited() error {
 	return err
 }
 
-// Canary proves on a throw-away thread that Landlock denies here and now: a folder that could be opened can't any more, once a
-// ruleset without grants is in force. The denial isn't logged.
+// Canary checks on a temporary thread that Landlock denies: a folder that can be opened can't be opened any more once a ruleset without grants
+// is enforced. The denial isn't logged.
 func Canary() error {
 	abi, _, err := Probe()
 	if err != nil {
 		return err
 	}
-	return throwAway(func() error { return sing(abi) })
+	return onTemporaryThread(func() error { return runCanary(abi) })
 }
 
-// throwAway runs f on a thread that ends afterwards. The process's first thread can't end, and what /proc says of the
-// process is what it says of that one, so it's kept busy while another is found.
-func throwAway(f func() error) error {
+// onTemporaryThread runs f on a thread that ends afterwards. That can't be the process's first thread, which doesn't end and whose status is the
+// process's in /proc: it is blocked while the runtime uses another one.
+func onTemporaryThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
@@ -60,21 +59,21 @@ func throwAway(f func() error) error {
 			result <- f()
 			return
 		}
-		result <- throwAway(f)
+		result <- onTemporaryThread(f)
 		runtime.UnlockOSThread()
 	}()
 	return <-result
 }
 
-func sing(abi int) error {
-	dir, err := openable()
+func runCanary(abi int) error {
+	dir, err := openableFolder()
 	if err != nil {
 		return err
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl", err)
 	}
-	fd, err := ll.LandlockCreateRuleset(&ll.RulesetAttr{HandledAccessFS: handled(min(abi, newest))}, 0)
+	fd, err := ll.LandlockCreateRuleset(&ll.RulesetAttr{HandledAccessFS: handledFS(min(abi, newestABI))}, 0)
 	if err != nil {
 		return os.NewSyscallError("landlock_create_ruleset", err)
 	}
@@ -90,14 +89,14 @@ func sing(abi int) error {
 	case err == nil:
 		return errors.New("a folder could be opened that no rule grants")
 	case !errors.Is(err, unix.EACCES):
-		return fmt.Errorf("a folder that no rule grants was refused in an unexpected way: %w", err)
+		return fmt.Errorf("opening a folder that no rule grants failed with an unexpected error: %w", err)
 	}
 	return nil
 }
 
-// openable is a folder that can be opened now: inside another session not every one can. The first is one that hardly any session is
-// without, since whoever is told what happens there is told of each that can't.
-func openable() (string, error) {
+// openableFolder returns a folder that can be opened now. Within another session some can't, and each failure is a denial event there, so the
+// first one is granted to most sessions.
+func openableFolder() (string, error) {
 	for _, dir := range []string{"/usr", ".", os.TempDir(), "/"} {
 		if tryOpen(dir) == nil {
 			return dir, nil

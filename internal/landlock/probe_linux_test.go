@@ -13,14 +13,14 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// answer is what a filter around the process answers to a system call whose third argument is Arg, or any if that is negative.
-type answer struct {
+// injectedErrno is a system call for which a filter returns an error, if its third argument is Arg or Arg is negative.
+type injectedErrno struct {
 	Call, Arg int
 	Errno     syscall.Errno
 }
 
-// instead has all threads of the process answered so.
-func (a answer) instead() error {
+// install installs the filter in all threads of the process.
+func (a injectedErrno) install() error {
 	const load, ifEqual, ret = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	filter := []unix.SockFilter{
 		{Code: load, K: 0},
@@ -43,31 +43,31 @@ func (a answer) instead() error {
 	return nil
 }
 
-// TestCanaryNotices holds that nothing is started where Landlock isn't there, is off, or says that it denies and doesn't: here by a filter
-// around the process, as containers have them.
-func TestCanaryNotices(t *testing.T) {
+// TestCanaryDetects checks that the canary fails if Landlock is missing, off, or doesn't deny although its calls succeed. A filter as containers
+// have it simulates this.
+func TestCanaryDetects(t *testing.T) {
 	version := abi(t)
 	for _, c := range []struct {
-		answer
+		injectedErrno
 		want string
 	}{
-		{answer{unix.SYS_GETPPID, -1, unix.EPERM}, ""}, // the control
-		{answer{unix.SYS_LANDLOCK_CREATE_RULESET, -1, unix.ENOSYS}, "no Landlock in use: it takes Linux 5.13"},
-		{answer{unix.SYS_LANDLOCK_CREATE_RULESET, -1, unix.EOPNOTSUPP}, "no Landlock in use: it is off"},
-		{answer{unix.SYS_LANDLOCK_CREATE_RULESET, -1, unix.EPERM}, "ask for the Landlock ABI: operation not permitted"},
-		{answer{unix.SYS_LANDLOCK_CREATE_RULESET, 1, 0}, "no Landlock in use: the kernel says ABI 0"},
-		{answer{unix.SYS_LANDLOCK_CREATE_RULESET, 2, unix.EINVAL}, ""}, // a kernel that doesn't tell its errata
-		{answer{unix.SYS_LANDLOCK_CREATE_RULESET, 0, unix.EPERM}, "landlock_create_ruleset: operation not permitted"},
-		{answer{unix.SYS_LANDLOCK_RESTRICT_SELF, -1, unix.E2BIG}, "landlock_restrict_self: argument list too long"},
-		{answer{unix.SYS_LANDLOCK_RESTRICT_SELF, -1, 0}, "a folder could be opened that no rule grants"},
-		{answer{unix.SYS_OPENAT, unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, unix.EACCES}, "there is no folder to try it on"},
-		{answer{unix.SYS_PRCTL, 0, unix.EPERM}, "prctl: operation not permitted"},
+		{injectedErrno{unix.SYS_GETPPID, -1, unix.EPERM}, ""}, // the control
+		{injectedErrno{unix.SYS_LANDLOCK_CREATE_RULESET, -1, unix.ENOSYS}, "no Landlock in use: it takes Linux 5.13"},
+		{injectedErrno{unix.SYS_LANDLOCK_CREATE_RULESET, -1, unix.EOPNOTSUPP}, "no Landlock in use: it is off"},
+		{injectedErrno{unix.SYS_LANDLOCK_CREATE_RULESET, -1, unix.EPERM}, "get the Landlock ABI: operation not permitted"},
+		{injectedErrno{unix.SYS_LANDLOCK_CREATE_RULESET, 1, 0}, "no Landlock in use: the kernel reports ABI 0"},
+		{injectedErrno{unix.SYS_LANDLOCK_CREATE_RULESET, 2, unix.EINVAL}, ""}, // a kernel that doesn't report errata
+		{injectedErrno{unix.SYS_LANDLOCK_CREATE_RULESET, 0, unix.EPERM}, "landlock_create_ruleset: operation not permitted"},
+		{injectedErrno{unix.SYS_LANDLOCK_RESTRICT_SELF, -1, unix.E2BIG}, "landlock_restrict_self: argument list too long"},
+		{injectedErrno{unix.SYS_LANDLOCK_RESTRICT_SELF, -1, 0}, "a folder could be opened that no rule grants"},
+		{injectedErrno{unix.SYS_OPENAT, unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, unix.EACCES}, "there is no folder to try it on"},
+		{injectedErrno{unix.SYS_PRCTL, 0, unix.EPERM}, "prctl: operation not permitted"},
 	} {
-		cmd := childtest.Command(t, os.Getuid(), order{Canary: &c.answer})
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		if err := cmd.Run(); (err == nil) != (c.want == "") || !strings.Contains(said.String(), c.want) {
-			t.Errorf("call %d is answered with %q: %v, %s", c.Call, c.Errno, err, said.String())
+		cmd := childtest.Command(t, os.Getuid(), childInput{Canary: &c.injectedErrno})
+		var output bytes.Buffer
+		cmd.Stderr = &output
+		if err := cmd.Run(); (err == nil) != (c.want == "") || !strings.Contains(output.String(), c.want) {
+			t.Errorf("call %d fails with %q: %v, %s", c.Call, c.Errno, err, output.String())
 		}
 	}
 	if got, errata, err := Probe(); got != version || errata < 0 || err != nil {

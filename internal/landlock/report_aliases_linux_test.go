@@ -8,25 +8,25 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// twice is a machine on which /data is also /mnt, /data/s also /srv, and /ws/a also /data/a.
-type twice struct{ forest }
+// aliasMachine is a machine on which /data has the alias /mnt, /data/s has /srv, and /ws/a has /data/a.
+type aliasMachine struct{ forest }
 
-func (twice) Mounts() ([]fspath.Mount, error) {
+func (aliasMachine) Mounts() ([]fspath.Mount, error) {
 	return []fspath.Mount{
 		{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: "/data", At: "/mnt"}, {ID: 3, Parent: 1, Root: "/data/s", At: "/srv"},
 	}, nil
 }
 
-func (t twice) File(p string) (fspath.FileID, uint64, error) {
+func (t aliasMachine) File(p string) (fspath.FileID, uint64, error) {
 	if p == "/ws/a" || p == "/data/a" {
 		return fspath.FileID{Inode: 7}, 2, nil
 	}
 	return t.forest.File(p)
 }
 
-// TestCoverOtherNames reads like TestCover: what is said of rules about things that have two names.
+// TestReportAliases is TestReport for files with two names.
 func TestReportAliases(t *testing.T) {
-	sys := twice{forest{
+	sys := aliasMachine{forest{
 		"/": fspath.Dir, "/ws": fspath.Dir, "/data": fspath.Dir, "/data/s": fspath.Dir, "/mnt": fspath.Dir, "/mnt/s": fspath.Dir,
 		"/ws/a": fspath.File, "/data/a": fspath.File, "/srv": fspath.Dir, "/opt": fspath.Dir,
 	}}
@@ -38,19 +38,19 @@ func TestReportAliases(t *testing.T) {
 		status policy.Status
 		why    string
 	}{
-		{"less by the other name", []policy.FSRule{rule("/mnt", r|w), rule("/data", r)}, "fs.2", no, "fs.1 gives create+update+delete on /mnt, and that is /data, too"},
-		{"the other way round", []policy.FSRule{rule("/data", r|w), rule("/mnt", r)}, "fs.2", no, "fs.1 gives create+update+delete on /data, and that is /mnt, too"},
-		{"less beneath the other name", []policy.FSRule{rule("/mnt", r|w), rule("/data/s", r)}, "fs.2", no, "on /mnt/s, and that is /data/s, too"},
-		{"more beneath", []policy.FSRule{rule("/mnt/s", r|w), rule("/data", r)}, "fs.2", no, "on /mnt/s, and that is /data/s, too"},
+		{"less under the alias", []policy.FSRule{rule("/mnt", r|w), rule("/data", r)}, "fs.2", no, "fs.1 gives create+update+delete on /mnt, which is also /data"},
+		{"less under the first name", []policy.FSRule{rule("/data", r|w), rule("/mnt", r)}, "fs.2", no, "fs.1 gives create+update+delete on /data, which is also /mnt"},
+		{"less beneath the alias", []policy.FSRule{rule("/mnt", r|w), rule("/data/s", r)}, "fs.2", no, "on /mnt/s, which is also /data/s"},
+		{"more beneath", []policy.FSRule{rule("/mnt/s", r|w), rule("/data", r)}, "fs.2", no, "on /mnt/s, which is also /data/s"},
 		{"the same", []policy.FSRule{rule("/mnt", r|w), rule("/data", r|w)}, "fs.2", yes, ""},
 		{"an exception under both", []policy.FSRule{rule("/mnt", r), rule("/mnt/s", r|w), rule("/data", r), rule("/data/s", r|w)}, "fs.3", yes, ""},
 		{"elsewhere", []policy.FSRule{rule("/mnt", r|w), rule("/opt", r)}, "fs.2", yes, ""},
 		{"a pattern", []policy.FSRule{rule("/mnt", r), {Match: "/data/**/*.pem"}}, "fs.2", no, "fs.1 grants read on /mnt"},
-		{"less above the other name", []policy.FSRule{rule("/srv", r|w), rule("/data", r)}, "fs.2", no, "on /srv, and that is /data/s, too"},
+		{"less above the alias", []policy.FSRule{rule("/srv", r|w), rule("/data", r)}, "fs.2", no, "on /srv, which is also /data/s"},
 		{"a pattern above", []policy.FSRule{rule("/srv", r), {Match: "/data/**/*.pem"}}, "fs.2", no, "fs.1 grants read on /srv"},
 		{"a pattern elsewhere", []policy.FSRule{rule("/opt", r), {Match: "/data/**/*.pem"}}, "fs.2", yes, "nothing else is granted where it could match"},
 		{"a hard link", []policy.FSRule{rule("/ws", r|w), rule("/data/a", r)}, "fs.2", partly, "lint --scan"},
-		{"a pattern by no other name", []policy.FSRule{rule("/mnt", r), {Match: "/ws/**/*.pem"}}, "fs.2", yes, "nothing else is granted where it could match"},
+		{"a pattern without an alias", []policy.FSRule{rule("/mnt", r), {Match: "/ws/**/*.pem"}}, "fs.2", yes, "nothing else is granted where it could match"},
 		{"a hard link, overridden", []policy.FSRule{rule("/ws", r|w), rule("/data/a", 0), rule("/data/a", r)}, "fs.2", yes, "fs.3 on the same path decides"},
 		{"a hard link, nowhere more", []policy.FSRule{rule("/ws", r), rule("/data/a", r)}, "fs.2", yes, ""},
 	} {
@@ -60,9 +60,9 @@ func TestReportAliases(t *testing.T) {
 	}
 }
 
-// TestCoverOwnOtherNames holds that a policy under another name is as safe as under its own.
-func TestReportOwnAliases(t *testing.T) {
-	sys := twice{forest{"/": fspath.Dir, "/ws": fspath.Dir, "/data": fspath.Dir, "/mnt": fspath.Dir, "/ws/a": fspath.File, "/data/a": fspath.File, "/data/p": fspath.File}}
+// TestReportOwnFileAliases checks that a policy file is protected under its aliases as well.
+func TestReportOwnFileAliases(t *testing.T) {
+	sys := aliasMachine{forest{"/": fspath.Dir, "/ws": fspath.Dir, "/data": fspath.Dir, "/mnt": fspath.Dir, "/ws/a": fspath.File, "/data/a": fspath.File, "/data/p": fspath.File}}
 	for _, c := range []struct {
 		file, granted string
 		status        policy.Status

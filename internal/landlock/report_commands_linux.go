@@ -9,16 +9,16 @@ import (
 )
 
 // commands adds a row for each command rule of a layer.
-func (k *report) commands(l *policy.Layer) {
+func (k *reporter) commands(l *policy.Layer) {
 	for _, r := range l.Commands.Rules() {
 		k.add(r, command(l, r.Command))
 	}
 }
 
-func command(l *policy.Layer, c *policy.CompiledCommand) status {
+func command(l *policy.Layer, c *policy.CompiledCommand) result {
 	switch {
 	case !c.AnyArgs():
-		return notEnforceable("landlock sees which program is executed, not its arguments, nor what it's called")
+		return notEnforceable("landlock sees which program is executed, not its arguments or its argument 0")
 	case c.HasEnvs:
 		return notEnforceable("the variables of a single program can't be filtered from outside it")
 	case !restricts(l, policy.Commands):
@@ -28,7 +28,7 @@ func command(l *policy.Layer, c *policy.CompiledCommand) status {
 	}
 	in, err := inspect(c.Program)
 	if err != nil {
-		return partly("the program can't be read, so what it needs can't be granted: " + err.Error())
+		return partlyEnforced("the program can't be read, so its interpreter can't be granted: " + err.Error())
 	}
 	var more []string
 	for _, p := range in.interpreters {
@@ -37,7 +37,7 @@ func command(l *policy.Layer, c *policy.CompiledCommand) status {
 		}
 	}
 	if more != nil {
-		return partly(fmt.Sprintf("it's a script, so %s must be executable, and is by itself as well: list it as a command",
+		return partlyEnforced(fmt.Sprintf("it's a script, so %s must be executable, and then can be executed without it as well: list it as a command",
 			strings.Join(more, " and ")))
 	}
 	return enforced("")

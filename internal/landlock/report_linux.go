@@ -6,22 +6,22 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// By in a row is the mechanism.
+// The values of By in a row, which is the mechanism.
 const (
 	byLandlock    = "landlock"
 	bySeccomp     = "seccomp"
 	byPermissions = "file permissions"
 )
 
-// Report returns how far Landlock, together with the system call filters of package seccomp, enforces each rule of c on a
-// kernel with that ABI: a row for each fs, net and command rule, the rules of protect and secrets, and toolguard's own files, in
-// the order of the layers. It reads the programs that command rules name, for their interpreters.
+// Report reports how far Landlock, together with the system call filters of package seccomp, enforces each rule of c on a kernel with that ABI.
+// It returns a row for each rule of fs, protect, secrets, net and commands, and for toolguard's own files, in the order of the layers. It
+// reads the programs that command rules name, for their interpreters.
 func Report(c *policy.Compiled, abi int) []policy.Enforceability {
 	return reportFor(c, abi, isRoot())
 }
 
 func reportFor(c *policy.Compiled, abi int, root bool) []policy.Enforceability {
-	k := &report{c: c, abi: abi, root: root, rows: make([]policy.Enforceability, 0, len(c.Rules)+8)}
+	k := &reporter{c: c, abi: abi, root: root, rows: make([]policy.Enforceability, 0, len(c.Rules)+8)}
 	for _, l := range c.Layers {
 		if l.Authority == policy.Builtin {
 			continue
@@ -36,46 +36,51 @@ func reportFor(c *policy.Compiled, abi int, root bool) []policy.Enforceability {
 	return k.rows
 }
 
-type report struct {
+type reporter struct {
 	c     *policy.Compiled
 	abi   int
 	root  bool
 	trees []*tree // of the layers that restrict fs
 	rows  []policy.Enforceability
 
-	about subject // what was judged last of what takes away, and how
-	same  status
+	lastSubject subject // the last restriction and its result
+	lastResult  result
 }
 
-// status is the status of a rule, with the reason.
-type status struct {
+// result is the status of a rule with its explanation.
+type result struct {
 	status   policy.Status
 	why      string
 	by       string
 	advisory bool
-	stricter bool // not all is granted that could be
+	stricter bool // Landlock denies more than the rule
 	opens    string
 }
 
-func enforced(note string) status { return status{status: policy.Enforced, why: note, by: byLandlock} }
-func stricter(why string) status {
-	return status{status: policy.Enforced, why: why, by: byLandlock, stricter: true}
-}
-func partly(why string) status { return status{status: policy.Partly, why: why, by: byLandlock} }
-func notEnforceable(why string) status {
-	return status{status: policy.NotEnforceable, why: why, by: byLandlock}
+func enforced(note string) result { return result{status: policy.Enforced, why: note, by: byLandlock} }
+
+func stricter(why string) result {
+	return result{status: policy.Enforced, why: why, by: byLandlock, stricter: true}
 }
 
-func (k *report) add(r *policy.Rule, w status) {
+func partlyEnforced(why string) result {
+	return result{status: policy.Partly, why: why, by: byLandlock}
+}
+
+func notEnforceable(why string) result {
+	return result{status: policy.NotEnforceable, why: why, by: byLandlock}
+}
+
+func (k *reporter) add(r *policy.Rule, w result) {
 	k.rows = append(k.rows, policy.Enforceability{
 		ID: r.ID, Rule: r, Position: r.Position, Status: w.status, Why: w.why, By: w.by, Advisory: w.advisory, Stricter: w.stricter, Opens: w.opens,
 	})
 }
 
-func (k *report) layer(l *policy.Layer) {
+func (k *reporter) layer(l *policy.Layer) {
 	if l.Authority == policy.Builtin {
 		for _, r := range l.FS.Rules() {
-			k.add(r, k.own(r))
+			k.add(r, k.ownFile(r))
 		}
 		return
 	}
@@ -91,7 +96,7 @@ func (k *report) layer(l *policy.Layer) {
 	k.syscalls(l)
 }
 
-func (k *report) syscalls(l *policy.Layer) {
+func (k *reporter) syscalls(l *policy.Layer) {
 	if s := l.Syscalls; s.Profile != "" || len(s.Allow)+len(s.Deny) > 0 {
 		k.rows = append(k.rows, policy.Enforceability{
 			ID: layerID(l, "syscalls"), Position: s.Position, Status: policy.Enforced, By: bySeccomp,
@@ -99,7 +104,7 @@ func (k *report) syscalls(l *policy.Layer) {
 	}
 }
 
-// layerID is the id of something that an authority says as a whole.
+// layerID returns the id of a row about a layer as a whole.
 func layerID(l *policy.Layer, what string) string {
 	if l.Authority == policy.Session {
 		return what
@@ -107,7 +112,7 @@ func layerID(l *policy.Layer, what string) string {
 	return l.Authority.String() + "." + what
 }
 
-func (k *report) treeOf(l *policy.Layer) *tree {
+func (k *reporter) treeOf(l *policy.Layer) *tree {
 	i := slices.IndexFunc(k.trees, func(t *tree) bool { return t.layer == l })
 	if i < 0 {
 		return nil

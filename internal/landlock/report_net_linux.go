@@ -7,22 +7,22 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// net adds a row for each net rule of a layer, or one for all where it has none. Where an authority grants nothing, nothing of what the
-// others say is left to be enforced.
-func (k *report) net(l *policy.Layer) {
+// net adds a row for each net rule of a layer, or one row if it has none. If an authority grants nothing, seccomp denies all internet sockets,
+// which enforces the rules of the others.
+func (k *reporter) net(l *policy.Layer) {
 	rules := l.Net.Rules()
 	for _, r := range rules {
 		switch {
 		case k.c.DeniesNet():
-			k.add(r, status{status: policy.Enforced, why: "no internet socket at all", by: bySeccomp})
+			k.add(r, result{status: policy.Enforced, why: "no internet socket at all", by: bySeccomp})
 		case !restricts(l, policy.Net) && r.Net.Allow:
 			k.add(r, enforced("everything else is allowed too"))
 		case !restricts(l, policy.Net):
-			k.add(r, notEnforceable("what the default allows can't be taken away by host: landlock sees ports"))
+			k.add(r, notEnforceable("landlock can't deny a host beneath a default that allows: it sees ports"))
 		case !r.Net.Allow:
-			k.add(r, notEnforceable("landlock sees ports, no hosts, so this exception to what is granted can't be made"))
+			k.add(r, notEnforceable("landlock sees ports, no hosts, so it can't make this exception to a grant"))
 		default:
-			k.add(r, k.grant(rules, r.Net))
+			k.add(r, k.netGrant(rules, r.Net))
 		}
 	}
 	if restricts(l, policy.Net) && len(rules) == 0 {
@@ -32,34 +32,34 @@ func (k *report) net(l *policy.Layer) {
 	}
 }
 
-// grant judges a rule that grants, in a layer that denies the rest. What Landlock can hold to is a TCP or UDP port on every
-// address, v4 and v6, to connect or send to.
-func (k *report) grant(rules []*policy.Rule, n *policy.CompiledNet) status {
+// netGrant reports on a rule that grants, in a layer that denies the rest. Landlock can limit connections and datagrams to a TCP or UDP port on
+// all IPv4 and IPv6 addresses.
+func (k *reporter) netGrant(rules []*policy.Rule, n *policy.CompiledNet) result {
 	what := "any host on " + portsText(n)
 	switch udp := isUDP(n); {
 	case udp && k.abi < 10:
 		return notEnforceable("landlock doesn't limit UDP before ABI 10: any host on any UDP port could be reached")
 	case udp && n.Listen:
-		return notEnforceable("landlock lets nobody who binds a UDP port answer: those who ask do so from any port")
+		return notEnforceable("under landlock a UDP server can't answer its clients, whose ports can be any")
 	case n.OwnServers():
-		return notEnforceable("landlock can't tell the session's own servers from others' on loopback: name the port, or use a backend that can (root, or toolguardd)")
+		return notEnforceable("landlock can't distinguish the session's own servers on loopback from others: name the port, or use a backend that can (root, or toolguardd)")
 	case k.abi < 4:
 		return notEnforceable("landlock doesn't limit TCP before ABI 4: any host could be reached")
 	case n.Listen:
-		return partly("landlock limits the port that is bound, but no address, and a socket that was never bound can " +
+		return partlyEnforced("landlock limits the port that is bound, but not the address, and a socket that was never bound can " +
 			"listen on a port that the kernel chooses")
-	case !raw(n):
-		return partly("landlock sees ports alone, no schemes, paths or methods: " + what + " could be reached")
+	case !isAnyConnection(n):
+		return partlyEnforced("landlock sees only ports, no schemes, paths or methods: " + what + " could be reached")
 	case n.Port == 0 || !everywhere(rules, n):
-		return partly("landlock sees ports, no hosts: " + what + " could be reached")
+		return partlyEnforced("landlock sees ports, no hosts: " + what + " could be reached")
 	}
 	return enforced("")
 }
 
 func isUDP(n *policy.CompiledNet) bool { return n.Protocol == "udp" }
 
-// raw reports whether a rule speaks of no more than a connection, or datagrams.
-func raw(n *policy.CompiledNet) bool {
+// isAnyConnection reports whether a rule doesn't restrict the content of a connection.
+func isAnyConnection(n *policy.CompiledNet) bool {
 	return n.Scheme == "" && n.PathPrefix == "" && n.Methods == nil
 }
 
@@ -74,7 +74,7 @@ func portsText(n *policy.CompiledNet) string {
 	return fmt.Sprintf("%sports %v", protocol, ps)
 }
 
-// everywhere reports whether rules grant a rule's port on every address, and take it away on none.
+// everywhere reports whether rules grant a rule's port on every address, and deny it on none.
 func everywhere(rules []*policy.Rule, of *policy.CompiledNet) bool {
 	four, six := false, false
 	for _, r := range rules {
@@ -82,7 +82,7 @@ func everywhere(rules []*policy.Rule, of *policy.CompiledNet) bool {
 		if !n.Allow {
 			return false
 		}
-		if n.Port == of.Port && isUDP(n) == isUDP(of) && !n.Listen && raw(n) {
+		if n.Port == of.Port && isUDP(n) == isUDP(of) && !n.Listen && isAnyConnection(n) {
 			four = four || n.Prefix == netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 			six = six || n.Prefix == netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 		}
@@ -96,9 +96,9 @@ var schemePorts = []struct {
 	port   uint16
 }{{"http", 80}, {"https", 443}, {"ws", 80}, {"wss", 443}, {"ssh", 22}, {"git", 9418}}
 
-// ports are those that a rule can match: its own, its scheme's, or that of any scheme.
+// ports returns the ports that a rule can match: its own, its scheme's, or those of all schemes.
 func ports(n *policy.CompiledNet) []uint16 {
-	if n.Port != 0 || n.OwnServers() { // 0 is one that the kernel chooses
+	if n.Port != 0 || n.OwnServers() { // 0: the kernel chooses the port
 		return []uint16{uint16(n.Port)}
 	}
 	var out []uint16

@@ -79,7 +79,7 @@ func (r *run) plan() (*landlock.Plan, error) {
 	}
 	p, err := landlock.NewPlan(r.cfg.Policy, abi)
 	if err == nil && r.net.Enforces() {
-		p.LeavePorts()
+		p.DropPorts()
 	}
 	return p, err
 }

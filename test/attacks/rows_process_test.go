@@ -110,7 +110,7 @@ var processRows = []attack{
 		{"pidfd", ok, "EPERM", signalEvent("victim")},
 		{"parent", ok, "EPERM", signalEvent("toolguard")},
 	}},
-	{prog: "meddle_outside", args: "$PID", around: victim, gap: "processors", tries: []try{
+	{prog: "meddle_outside", args: "$PID", around: victim, gap: "CPU affinity", tries: []try{
 		{"prlimit", ok, "EPERM", callEvent("prlimit64")},
 		{"setpriority", ok, "EPERM", callEvent("setpriority")},
 		{"setpriority-group", ok, "EPERM", callEvent("setpriority")},

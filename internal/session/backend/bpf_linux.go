@@ -54,7 +54,7 @@ var bpfGaps = []string{
 	"where the kernel may preempt itself (preempt=full) some of the refused system calls are told by nobody, if there are very many",
 	"a program that only asks whether it may execute a file (AT_EXECVE_CHECK, Linux 6.14) with arguments longer than 768 bytes, " +
 		"or one of 255, is told yes whatever `args` says",
-	landlock.EmptiedByServers,
+	landlock.TruncateByServers,
 	"where fs isn't restricted, services behind unix sockets (systemd-resolved, D-Bus, a container engine) do for a session what its rules " +
 		"about the network refuse",
 	"hard links from elsewhere to files beneath a restricted folder, made before the session, are other files",
@@ -64,7 +64,7 @@ var bpfGaps = []string{
 		"a rule takes away elsewhere",
 	"the kernel's own files are files like others: a policy that lets root write all of them (`fs = \"allow\"`) lets it " +
 		"reboot the machine (/proc/sysrq-trigger), have the kernel run programs outside (core_pattern and modprobe in " +
-		"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + landlock.ByProc,
+		"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + landlock.ProcPriorities,
 	"what a program does once it runs is its own: who starts it may trace it or preload code into it, whatever " +
 		"arguments it was to have, and what may be read can be run from memory by a program that does so; the folder in the name that it's " +
 		"called by (its argument 0) is the caller's to choose, from which python, for one, takes its libraries, and so is the name that a " +

@@ -6,10 +6,9 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// ReportPorts is the part of Report about the network, and system calls, for a backend that needs Landlock for
-// nothing else.
+// ReportPorts is the part of Report about the network and system calls, for a backend that uses Landlock only for ports.
 func ReportPorts(c *policy.Compiled, abi int) []policy.Enforceability {
-	k := &report{c: c, abi: abi}
+	k := &reporter{c: c, abi: abi}
 	for _, l := range c.Layers {
 		k.net(l)
 		k.syscalls(l)
@@ -17,9 +16,9 @@ func ReportPorts(c *policy.Compiled, abi int) []policy.Enforceability {
 	return k.rows
 }
 
-// NewPortsPlan is the part of NewPlan that is about the network; nil when there's nothing to hold.
+// NewPortsPlan is the part of NewPlan about the network; nil if there is nothing to enforce.
 func NewPortsPlan(c *policy.Compiled, abi int) *Plan {
-	p := &Plan{ABI: min(abi, newest)}
+	p := &Plan{ABI: min(abi, newestABI)}
 	if p.ABI < 4 {
 		return nil
 	}
@@ -27,7 +26,7 @@ func NewPortsPlan(c *policy.Compiled, abi int) *Plan {
 		if !restricts(l, policy.Net) {
 			continue
 		}
-		// A ruleset that doesn't handle REFER forbids it.
+		// A ruleset that doesn't handle REFER denies it.
 		rs := p.grantRefer(Ruleset{Authority: l.Authority, FS: ll.AccessFSRefer})
 		rs.Net, rs.Ports = handledNet(p.ABI), portsOf(l.Net.Rules(), p.ABI)
 		p.Rulesets = append(p.Rulesets, rs)

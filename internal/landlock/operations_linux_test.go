@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// try does one deed, written as words: "read /a/b", "rename /a /b". It returns the error that the kernel gave.
-func try(deed string) syscall.Errno {
-	words := strings.Fields(deed)
-	do, ok := verbs[words[0]]
+// perform performs an operation such as "read /a/b" or "rename /a /b", and returns the kernel's error.
+func perform(operation string) syscall.Errno {
+	words := strings.Fields(operation)
+	do, ok := operations[words[0]]
 	if !ok {
-		panic("no such deed: " + deed)
+		panic("no such operation: " + operation)
 	}
 	err := do(words[1:])
 	var e syscall.Errno
@@ -25,10 +25,10 @@ func try(deed string) syscall.Errno {
 	case errors.As(err, &e):
 		return e
 	}
-	panic(deed + ": " + err.Error())
+	panic(operation + ": " + err.Error())
 }
 
-var verbs = map[string]func([]string) error{
+var operations = map[string]func([]string) error{
 	"read":     opening(unix.O_RDONLY),
 	"list":     opening(unix.O_RDONLY | unix.O_DIRECTORY),
 	"write":    opening(unix.O_WRONLY),
@@ -104,7 +104,7 @@ func abstract(a []string) error {
 	return unix.Connect(fd, &unix.SockaddrUnix{Name: "@" + a[0]})
 }
 
-// execute starts a program and waits; that it starts is all that counts.
+// execute starts a program and waits; its exit status doesn't count.
 func execute(a []string) error {
 	p, err := os.StartProcess(a[0], a, &os.ProcAttr{})
 	if err == nil {
@@ -138,7 +138,7 @@ func bindTCP(a []string) error {
 	return unix.Bind(fd, to)
 }
 
-// fastOpen connects in sendto, where Landlock's connect hook isn't asked on some kernels.
+// fastOpen connects in sendto, where some kernels don't call Landlock's connect hook.
 func fastOpen(a []string) error {
 	fd, to, err := tcpSocket(a)
 	if err != nil {
