@@ -38,7 +38,7 @@ const layers = `
 	golang.org/x/net golang.org/x/sys
 4 egress/control: egress/message loader/cgroupsock policy policy/netname session/launch/forkexec golang.org/x/sys
 4 loader: loader/bpffs loader/image policy github.com/cilium/ebpf golang.org/x/sys
-4 session/launch: landlock policy policy/envname policy/fspath proc seccomp session/launch/forkexec golang.org/x/sys
+4 session/launch: kernelaudit landlock policy policy/envname policy/fspath proc seccomp session/launch/forkexec golang.org/x/sys
 3 cgroup: policy golang.org/x/sys
 3 egress/message: event policy policy/explain
 3 grant: policy policy/explain policy/fspath policy/policyfile policy/tomltext

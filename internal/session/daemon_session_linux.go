@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,18 +14,28 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/denials"
 	"github.com/toolguard/toolguard/internal/session/launch"
 	"github.com/toolguard/toolguard/internal/session/network"
 )
 
+// prefetchState returns a function that requests toolguardd's state once. With now, the request is sent immediately if toolguardd is set up.
+func prefetchState(now bool) backend.AskState {
+	ask := sync.OnceValues(backend.AskDaemon)
+	if now && backend.HasDaemon() {
+		go ask()
+	}
+	return ask
+}
+
 // daemonSession is a session that toolguardd owns.
 type daemonSession struct {
 	client   *api.Client
 	id       string
-	join     *os.File                 // see launch.Command.Join
-	received <-chan outcome[struct{}] // all events were received; nil: none are
-	ended    chan struct{}            // closed when the session has ended, or can't be ended
+	join     *os.File      // see launch.Command.Join
+	received <-chan error  // gets the result when all events were received; nil: none are received
+	ended    chan struct{} // closed when the session has ended, or can't be ended
 	r        *run
 }
 
@@ -89,11 +100,17 @@ func (l *daemonSession) Adopt() error {
 
 // collect reports to toolguardd that the thread is in the session, and begins to receive the session's events.
 func (l *daemonSession) collect(d *denials.Collector) error {
-	opened := <-async(func() (*api.Stream, error) { return l.client.Follow(l.path(api.Notices)) })
-	if opened.err != nil {
-		return opened.err
+	opened, received := make(chan error), make(chan error, 1)
+	go func() {
+		s, err := l.client.Follow(l.path(api.Notices))
+		if opened <- err; err == nil {
+			received <- l.receive(s, d)
+		}
+	}()
+	if err := <-opened; err != nil {
+		return err
 	}
-	l.received = async(func() (struct{}, error) { return struct{}{}, l.receive(opened.value, d) })
+	l.received = received
 	return nil
 }
 
@@ -147,7 +164,7 @@ func (l *daemonSession) End() (loader.Counts, error) {
 	l.r.usage = end.Usage
 	close(l.ended)
 	if l.received != nil {
-		err = errors.Join(err, (<-l.received).err)
+		err = errors.Join(err, <-l.received)
 	}
 	return loader.Counts{}, err
 }

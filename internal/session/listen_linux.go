@@ -10,12 +10,13 @@ import (
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/denials"
+	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
 // listen collects the kernel's records of denials, where this user may read them or toolguardd does.
 func (r *run) listen() error {
 	r.denials = denials.NewCollector(r.denialsConfig())
-	e, err := r.machine.listen()
+	reader, err := r.preflight.AuditReader()
 	if err != nil {
 		if err = r.subscribe(err); err != nil {
 			r.denials.Unrecorded(err)
@@ -23,22 +24,22 @@ func (r *run) listen() error {
 		}
 		return nil
 	}
-	s := kernelaudit.Session{Audit: e.audit, Name: r.cmd.Name}
-	if e.err != nil {
+	s := kernelaudit.Session{Audit: reader.AuditSession, Name: r.cmd.Name}
+	if reader.AuditSessionErr != nil {
 		s.PID = os.Getpid()
-		r.cfg.notice("denials by system call filters can't be attributed and won't be shown: %v", e.err)
+		r.cfg.notice("denials by system call filters can't be attributed and won't be shown: %v", reader.AuditSessionErr)
 	}
 	d, self := r.denials, r.self
-	w, err := e.reader.Watch(s, func(k kernelaudit.Denial) {
+	w, err := reader.Watch(s, func(k kernelaudit.Denial) {
 		if k.PID != self { // toolguard's own kill(-1) signals every process of the machine (see launch.Thread)
 			d.Receive(k)
 		}
 	})
 	if err != nil {
 		r.denials = nil
-		return errors.Join(err, e.reader.Close())
+		return errors.Join(err, reader.Close())
 	}
-	d.CollectRecords(ownRecords{e.reader, w}, r.warnUnread)
+	d.CollectRecords(ownRecords{reader.Reader, w}, r.warnUnread)
 	return nil
 }
 
@@ -61,7 +62,7 @@ type ownRecords struct {
 
 // subscribe has toolguardd read the records, which this process can't for the reason why.
 func (r *run) subscribe(why error) error {
-	if errors.Is(why, errWithoutDenials) || r.opened != nil {
+	if errors.Is(why, launch.ErrWithoutDenials) || r.opened != nil {
 		return why
 	}
 	stream, err := subscription(r.cfg.Daemon)

@@ -8,14 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
-type (
-	machine struct{}
-	run     struct{}
-)
-
-func ask(withoutDenials, daemon bool) *machine { return &machine{} }
-
-func (*machine) close() error { return nil }
+func prefetchState(bool) backend.AskState { return backend.AskDaemon }
 
 // Run always fails on this platform.
 func (s *Session) Run(cfg Config) (Result, error) {

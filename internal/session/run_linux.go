@@ -27,7 +27,8 @@ type run struct {
 	backend    backend.Backend
 	report     backend.Report
 	cmd        *launch.Command
-	machine    *machine
+	preflight  *launch.Preflight
+	askDaemon  backend.AskState
 	supervisor *launch.Supervisor
 	thread     *launch.Thread
 	denials    *denials.Collector
@@ -51,14 +52,13 @@ type run struct {
 func (s *Session) Run(cfg Config) (Result, error) {
 	number := newID()
 	r := &run{
-		cfg: cfg, number: number, self: os.Getpid(), id: denials.SessionID(number), machine: s.machine, thread: s.machine.thread,
-		unkillable: make(chan struct{}),
+		cfg: cfg, number: number, self: os.Getpid(), id: denials.SessionID(number), preflight: s.preflight, askDaemon: s.askDaemon,
+		thread: s.preflight.Thread, unkillable: make(chan struct{}),
 	}
 	r.abortWait = sync.OnceFunc(func() { close(r.unkillable) })
 	err := r.prepare()
 	if err == nil {
-		r.supervisor = (<-s.machine.signals).value
-		<-s.machine.threads
+		r.supervisor = s.preflight.Supervisor()
 		if _, byDaemon := r.opened.(*daemonSession); !byDaemon && (r.opened != nil || r.net.Enforces()) { // toolguardd reads the rings and runs egress
 			launch.MakeThreads(launch.MostBlocked)
 		}
@@ -108,7 +108,7 @@ func newID() uint64 {
 // computation.
 func (r *run) prepare() error {
 	r.cfg.Proxies = denials.ProxiesOf(r.cfg.Policy, r.cfg.Env)
-	b, err := backend.Choose(r.cfg.Backend, r.cfg.Daemon, r.machine.asked)
+	b, err := backend.Choose(r.cfg.Backend, r.cfg.Daemon, r.askDaemon)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (r *run) prepareCommand(m *launch.Command) (err error) {
 		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
 	}
 	if r.cmd.Plan != nil {
-		if err := r.machine.proof(); err != nil {
+		if err := r.preflight.SelfTest(); err != nil {
 			return err
 		}
 	}
@@ -172,10 +172,10 @@ func (r *run) fallBack(why error) error {
 		_, _ = r.opened.End() // toolguardd also ends a session without processes by itself
 		r.opened = nil
 	}
-	if err := errors.Join(r.undo(), r.machine.renew()); err != nil {
+	if err := errors.Join(r.undo(), r.preflight.Renew()); err != nil {
 		return err
 	}
-	r.thread = r.machine.thread
+	r.thread = r.preflight.Thread
 	r.number, r.within = newID(), false
 	r.id = denials.SessionID(r.number)
 	b, err := r.backend.Fallback()

@@ -28,3 +28,12 @@ func Reexec() (int, error) { return 0, errors.ErrUnsupported }
 
 // CheckCapacity doesn't matter here.
 func CheckCapacity() error { return nil }
+
+// Preflight is empty here, where no command is ever started.
+type Preflight struct{}
+
+// StartPreflight starts nothing.
+func StartPreflight(bool) *Preflight { return &Preflight{} }
+
+// Close does nothing.
+func (*Preflight) Close() error { return nil }

@@ -30,10 +30,7 @@ func Reexec() (int, error) {
 	MakeThreads(FewBlocked) // the session may use up what there can be
 	runtime.LockOSThread()  // the child dies with the thread that made it (PR_SET_PDEATHSIG)
 	defer runtime.UnlockOSThread()
-	sup, err := Watch()
-	if err != nil {
-		return 0, err
-	}
+	sup := Watch()
 	pid, err := syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	})

@@ -41,7 +41,7 @@ type Supervisor struct {
 // Watch starts to catch signals. It must run before the command is started, so that a signal in between isn't lost. It takes
 // half a millisecond, most of it in waiting for a thread of the runtime.
 // Signals that toolguard was told to ignore (nohup) stay ignored, for the command too.
-func Watch() (*Supervisor, error) {
+func Watch() *Supervisor {
 	s := &Supervisor{signals: make(chan os.Signal, 64)}
 	for _, sig := range passed {
 		if !signal.Ignored(sig) {
@@ -52,7 +52,7 @@ func Watch() (*Supervisor, error) {
 	if !signal.Ignored(syscall.SIGPIPE) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
-	return s, nil
+	return s
 }
 
 // StayAwake keeps the terminal from stopping toolguard: it stops the whole group of a process that reads it from the background,
