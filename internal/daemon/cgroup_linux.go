@@ -168,7 +168,7 @@ func (s *session) addCommand(pid int) error {
 		return fmt.Errorf("session %s is being ended", s.id)
 	}
 	if s.info().Command != 0 {
-		return fmt.Errorf("session %s has its command", s.id)
+		return fmt.Errorf("session %s has a command already", s.id)
 	}
 	if err := s.move(s.group.Load(), pid); err != nil {
 		return err
@@ -179,18 +179,18 @@ func (s *session) addCommand(pid int) error {
 
 // move moves a process of the session into its cgroup.
 func (s *session) move(g *managed.Group, pid int) error {
-	p, err := proc.Open(pid, 0) // at last: until it's in the cgroup another process may get its number
+	p, err := proc.Open(pid, 0) // its PID may be reused until it's in the cgroup
 	if err != nil {
 		return err
 	}
 	defer p.Close()
 	if id, err := s.d.kernel.SessionOf(p.FD); err != nil || id != s.number {
-		return errors.Join(fmt.Errorf("process %d isn't of session %s", pid, s.id), err)
+		return errors.Join(fmt.Errorf("process %d doesn't belong to session %s", pid, s.id), err)
 	}
 	if err := g.Add(pid); err != nil {
 		return err
 	}
-	if err := p.Alive(); err != nil { // the process that has its number by now may have been moved there
+	if err := p.Alive(); err != nil { // a process that reused the PID may have been moved there
 		return errors.Join(fmt.Errorf("process %d: %w", pid, err), s.expel(g))
 	}
 	return nil
@@ -212,7 +212,7 @@ func (s *session) expel(g *managed.Group) error {
 		switch {
 		case id == s.number:
 			continue
-		case why != nil || group == g || id != 0 && group == nil: // one whose session isn't known stays, rather than be let out
+		case why != nil || group == g || id != 0 && group == nil: // one whose session isn't known stays confined to the cgroup
 			continue
 		case id != 0:
 			why = group.Add(pid)
@@ -221,7 +221,7 @@ func (s *session) expel(g *managed.Group) error {
 				why = cgroup.MoveTo(pid, int(parent))
 			}
 		}
-		s.d.log("session %s: a process ended while it was put into the session's cgroup, and process %d, which got its number, isn't there", s.id, pid)
+		s.d.log("session %s: a process ended while it was moved into the session's cgroup, and process %d, which reused its PID, was moved out again", s.id, pid)
 		err = errors.Join(err, why)
 	}
 	return err
@@ -250,7 +250,7 @@ func (s *session) usage() *event.Usage {
 	}
 	u, why := g.Usage()
 	if !s.groupComplete.Load() {
-		why = append(why, "what those of its processes took that weren't in its cgroup")
+		why = append(why, "the usage of its processes outside of its cgroup")
 	}
 	if len(why) > 0 {
 		u.Missing = strings.Join(why, "; ")
@@ -261,7 +261,7 @@ func (s *session) usage() *event.Usage {
 func (s *session) whyNoGroup() string {
 	switch why := s.noGroup.Load(); {
 	case why != nil:
-		return fmt.Sprintf("it has no cgroup that can be looked at: %v", *why)
+		return fmt.Sprintf("its cgroup can't be read: %v", *why)
 	case s.currentState() == api.Ending:
 		return "it ended before it was in a cgroup of its own"
 	}

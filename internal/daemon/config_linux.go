@@ -77,7 +77,7 @@ func ReadSettings(path string) (Settings, error) {
 		return Settings{}, err
 	}
 	if st.Uid != 0 || st.Mode&0o022 != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return Settings{}, fmt.Errorf("%s must be a file of root's that nobody else can write", path)
+		return Settings{}, fmt.Errorf("%s must be a regular file that belongs to root and that no other user can write", path)
 	}
 	err = toml.NewDecoder(io.LimitReader(f, 1<<20)).DisallowUnknownFields().Decode(&file)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestReadSettings(t *testing.T) {
 		{"[audit]\non_full = \"block\"\n", `:2:11: toml: write "deny" or "drop"`, 0o644, Settings{}},
 		{"[audit]\nfile_age = \"1s\"\n", ":2:12: toml: write a duration of a minute or more", 0o644, Settings{}},
 		{"[audit]\nsize = 1000\n", "must be at least", 0o644, Settings{}},
-		{"", "nobody else can write", 0o666, Settings{}},
+		{"", "no other user can write", 0o666, Settings{}},
 	} {
 		must(t, os.WriteFile(path, []byte(x.text), 0o600))
 		must(t, os.Chmod(path, x.mode))
@@ -54,21 +54,21 @@ func TestReadSettings(t *testing.T) {
 	}
 }
 
-// The settings that are packaged, and those that the documents have, say what counts without them, all of it.
+// The packaged settings file and the documentation list all settings with their defaults.
 func TestPackagedSettings(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
 	packaged := read(t, "../../packaging/toolguardd.toml")
-	said := regexp.MustCompile(`(?m)^# (\w+ *=)`).ReplaceAllString(packaged, "$1")
+	uncommented := regexp.MustCompile(`(?m)^# (\w+ *=)`).ReplaceAllString(packaged, "$1")
 	part := regexp.MustCompile(`(?m)^    \[(user|audit)\]\n(    \w.*\n)+`)
 	documented := part.FindString(read(t, "../../docs/daemon.md")) + part.FindString(read(t, "../../docs/events.md"))
-	for _, text := range []string{said, documented} {
+	for _, text := range []string{uncommented, documented} {
 		if n := len(regexp.MustCompile(`(?m)^ *\w+ *=`).FindAllString(text, -1)); n != reflect.TypeFor[Limits]().NumField()-1+reflect.TypeFor[Audit]().NumField() { // but Bodies
 			t.Errorf("%d settings in %s", n, text)
 		}
 	}
-	for _, text := range []string{packaged, said, documented} {
+	for _, text := range []string{packaged, uncommented, documented} {
 		path := filepath.Join(t.TempDir(), "toolguardd.toml")
 		must(t, os.WriteFile(path, []byte(text), 0o644))
 		if got, err := ReadSettings(path); err != nil || got != DefaultSettings() {

@@ -23,7 +23,7 @@ import (
 // begin creates a session for a peer, nested in the peer's own session.
 func (d *Daemon) begin(p *peer.Peer, st api.Start, size int) (*session, error) {
 	if st.Policy == nil || len(st.Argv) == 0 {
-		return nil, reject(400, "a session takes a policy and a command")
+		return nil, reject(400, "a session needs a policy and a command")
 	}
 	if err := checkSizes(&st); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (d *Daemon) begin(p *peer.Peer, st api.Start, size int) (*session, error) {
 	}
 	r := &record{}
 	r.fill(img.Lines(), size, d.sizeOf(p.Session))
-	more := usage{sessions: 1, lines: r.Lines, size: r.Held}
+	more := usage{sessions: 1, lines: r.Lines, size: r.StoredSize}
 	if net != nil {
 		more.networks = 1
 	}
@@ -76,20 +76,20 @@ func (d *Daemon) begin(p *peer.Peer, st api.Start, size int) (*session, error) {
 		Started: time.Now(), State: api.Starting, Network: net != nil,
 	}
 	r.Info.Terminal, r.Info.Hidden = peer.TerminalOf(p.PID())
-	held := &policies{st.Policy, size, c, map[uint32]*policy.Compiled{api.FirstGeneration: c}}
-	r.Sockets = d.sockets(r, held)
+	stored := &policies{st.Policy, size, c, map[uint32]*policy.Compiled{api.FirstGeneration: c}}
+	r.Sockets = d.sockets(r, stored)
 	r.Flags = loader.FlagsOf(c) | r.Sockets
 	if p.Session != 0 {
 		outer, err := d.session(p.Session)
 		if err != nil {
 			return nil, reject(403, notOurs)
 		}
-		r.Flags &= outer.flags // a policy that says nothing of system calls leaves them to those within it, and allows none itself
+		r.Flags &= outer.flags // a policy without rules about system calls allows none itself
 		r.Info.Within = fmt.Sprintf("%016x", p.Session)
 	}
 	s := d.newSession(r, client)
-	s.recent = weak.Make(held)
-	if err := s.make(r, held, img); err != nil {
+	s.recent = weak.Make(stored)
+	if err := s.make(r, stored, img); err != nil {
 		_, _ = s.events.Close()
 		client.Close()
 		return nil, err
@@ -102,10 +102,10 @@ func (d *Daemon) begin(p *peer.Peer, st api.Start, size int) (*session, error) {
 	return s, nil
 }
 
-// What a session's events say in the words of who starts it, in bytes.
+// Bounds of the client's texts in a session's events, in bytes.
 const (
-	maxName = 256      // a tool's, an agent's
-	maxSaid = 64 << 10 // all the rest
+	maxName  = 256      // the name of a tool or an agent
+	maxTexts = 64 << 10 // all other texts together
 )
 
 // checkSizes rejects a request whose texts would make an event too long to be recorded. The texts of a policy are checked when it's parsed.
@@ -126,8 +126,8 @@ func checkSizes(st *api.Start) error {
 			size += len(p.Variable) + len(p.Scheme) + len(p.Host) + len(p.Port) + event.StringOverhead
 		}
 	}
-	if size > maxSaid {
-		return reject(400, "the home, what isn't enforced, where the limits are set, and the proxies of the variables have %d bytes together, and may have %d: shorten them in the policy", size, maxSaid)
+	if size > maxTexts {
+		return reject(400, "the home, the rules that aren't enforced, the positions of the limits, and the proxies of the variables have %d bytes together, and may have %d: shorten them in the policy", size, maxTexts)
 	}
 	st.Argv, st.Removed = event.RedactArgv(event.TruncateArgv(st.Argv)), event.TruncateList(st.Removed)
 	return nil
@@ -147,7 +147,7 @@ func (s *session) make(r *record, p *policies, img *image.Image) (err error) {
 		}
 	}()
 	if limited(s.limits) && s.d.isLimited(s.from) {
-		return reject(422, "the outer session has limits of memory, processes, processor or disk, so this one can't have its own: leave them out")
+		return reject(422, "the outer session has limits of memory, processes, processor or disk, so a nested session can't have its own: remove them from the policy")
 	}
 	if s.beginsInGroup() {
 		g, err := managed.New(s.id, s.limits, cgroup.Probe())
@@ -195,7 +195,7 @@ func newNumber() uint64 {
 	return max(1, binary.NativeEndian.Uint64(b[:]))
 }
 
-const notOurs = "the client's session isn't toolguardd's: only a session of toolguardd's can have nested ones"
+const notOurs = "the client's session doesn't belong to this toolguardd: only a session that toolguardd made can have nested ones"
 
 // restrict returns a policy restricted by that of the outer session and thereby by all outer ones, or by the host's policies.
 func (d *Daemon) restrict(o origin, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
@@ -211,8 +211,8 @@ func (d *Daemon) restrict(o origin, st *api.Start, c *policy.Compiled) (*policy.
 		return nil, err
 	}
 	if o.mounts != outer.mounts {
-		return nil, reject(403, "the outer session %s is in another mount namespace, where paths may name other files: begin this one "+
-			"outside of the unshare that it has made", outer.id)
+		return nil, reject(403, "the outer session %s is in another mount namespace, where paths may name other files: start this one "+
+			"outside of the mount namespace that it has made", outer.id)
 	}
 	in, err := c.Within(around.inForce)
 	if err != nil {
@@ -231,12 +231,12 @@ func (d *Daemon) checkNested(from uint64, c *policy.Compiled) error {
 	if err != nil {
 		return err
 	}
-	around, err := outer.policies() // should it get another one now, narrow comes to all that are within it
+	around, err := outer.policies() // if its policy changes now, restrictNested restricts all nested sessions again
 	if err != nil {
 		return err
 	}
 	if outer.currentState() == api.Ending || !c.Includes(around.inForce) {
-		return reject(409, "the outer session %s has ended or got another policy meanwhile: try again", outer.id)
+		return reject(409, "the outer session %s has ended or its policy has changed meanwhile: try again", outer.id)
 	}
 	return nil
 }

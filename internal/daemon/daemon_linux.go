@@ -39,7 +39,7 @@ type Daemon struct {
 	hub         hub
 	counts      *counts
 
-	denials auditDenials // of sessions that aren't toolguardd's
+	denials auditDenials // of sessions that toolguardd doesn't own
 	pid     int
 	mounts  uint32 // the mount namespace of the machine's first process; 0: unknown
 
@@ -57,7 +57,7 @@ type Daemon struct {
 	turns    map[peer.QuotaKey]chan struct{} // one in it for each request that is under way
 }
 
-// New makes a toolguardd that owns what the one before has left.
+// New makes a toolguardd, which takes over the sessions of the former one.
 func New(cfg Config) (*Daemon, error) {
 	stream, err := event.NewStream()
 	if err != nil {
@@ -78,10 +78,10 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	if d.mounts, err = loader.MountNamespace("1"); err != nil {
-		d.log("no session can be made where there are policies of the host's: %v", err)
+		d.log("no session can be made while the host has policies: %v", err)
 	}
 	if err := d.denials.probe(); err != nil {
-		d.log("what Landlock denies can't be reported to ordinary users: %v", err)
+		d.log("denials by Landlock can't be reported to ordinary users: %v", err)
 	}
 	if err = loader.Ready(true); err == nil {
 		d.kernel, err = loader.Open(d.note)
@@ -95,7 +95,7 @@ func New(cfg Config) (*Daemon, error) {
 		d.noNetwork = err.Error()
 		d.log("the network rules of no session can be enforced here: %v", err)
 	} else if err := network.CanCloseSockets(); err != nil {
-		d.log("what a session has connected to by an address stays connected when a reload takes that away: %v", err)
+		d.log("connections of a session stay open when a reload no longer allows their address: %v", err)
 	}
 	d.takeOver()
 	d.freeMemory.Reset(freeMemoryDelay) // loading may have taken longer
@@ -124,7 +124,7 @@ func (d *Daemon) session(number uint64) (*session, error) {
 	return nil, reject(404, "there is no session %016x", number)
 }
 
-// all are the sessions that a user may know of, the oldest first.
+// all returns the sessions that a user may see, the oldest first.
 func (d *Daemon) all(uid int) []*session {
 	d.mu.Lock()
 	defer d.mu.Unlock()

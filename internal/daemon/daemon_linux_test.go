@@ -51,12 +51,12 @@ func served(t testing.TB, limits Limits) (*Daemon, *api.Client) {
 	return d, &api.Client{Socket: dir + "/socket"}
 }
 
-// refusedWith fails unless a request is refused with a status and a word.
-func refusedWith(t *testing.T, err error, status int, word string) {
+// wantRejection fails unless a request is rejected with a status and a text.
+func wantRejection(t *testing.T, err error, status int, text string) {
 	t.Helper()
 	var r *api.StatusError
-	if r, _ = err.(*api.StatusError); r == nil || r.Status != status || !strings.Contains(r.Why, word) {
-		t.Errorf("%v; want status %d with %q", err, status, word)
+	if r, _ = err.(*api.StatusError); r == nil || r.Status != status || !strings.Contains(r.Why, text) {
+		t.Errorf("%v; want status %d with %q", err, status, text)
 	}
 }
 
@@ -70,38 +70,38 @@ func TestRequests(t *testing.T) {
 	if err := c.Do("GET", api.Sessions, nil, &list); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	d.unavailable = "" // the mistakes come before the kernel
+	d.unavailable = "" // requests are checked before the kernel is used
 	for _, id := range []string{"1", "0000000000000001", "../status", "000000000000000G", strings.Repeat("0", 16)} {
-		refusedWith(t, c.Do("DELETE", api.Sessions+"/"+strings.ReplaceAll(id, "/", "%2f"), nil, nil), 404, "no session")
+		wantRejection(t, c.Do("DELETE", api.Sessions+"/"+strings.ReplaceAll(id, "/", "%2f"), nil, nil), 404, "no session")
 	}
-	refusedWith(t, c.Do("POST", api.Sessions, api.Start{}, nil), 400, "a policy and a command")
+	wantRejection(t, c.Do("POST", api.Sessions, api.Start{}, nil), 400, "needs a policy and a command")
 	for _, x := range []struct {
 		st  api.Start
 		why string
 	}{
 		{api.Start{Tool: strings.Repeat("x", maxName+1)}, "tool and agent have 257 and 0 bytes"},
 		{api.Start{Agent: strings.Repeat("x", maxName+1)}, "tool and agent have 0 and 257 bytes"},
-		{api.Start{Network: &api.Network{Proxies: []api.Proxy{{Host: strings.Repeat("x", maxSaid)}}}}, "have 65540 bytes together"},
+		{api.Start{Network: &api.Network{Proxies: []api.Proxy{{Host: strings.Repeat("x", maxTexts)}}}}, "have 65540 bytes together"},
 		{api.Start{Home: "me"}, "isn't an absolute path"},
-		{api.Start{Home: strings.Repeat("/", maxSaid+1)}, "have 65537 bytes together"},
-		{api.Start{Degraded: []string{strings.Repeat("x", maxSaid), "x"}}, "have 65545 bytes together"},
-		{api.Start{Degraded: make([]string, maxSaid)}, "have 262144 bytes together"},
-		{api.Start{Limits: policy.Limits{Pids: policy.Count{Position: policy.Position{File: strings.Repeat("x", maxSaid+1)}}}}, "have 65537 bytes together"},
+		{api.Start{Home: strings.Repeat("/", maxTexts+1)}, "have 65537 bytes together"},
+		{api.Start{Degraded: []string{strings.Repeat("x", maxTexts), "x"}}, "have 65545 bytes together"},
+		{api.Start{Degraded: make([]string, maxTexts)}, "have 262144 bytes together"},
+		{api.Start{Limits: policy.Limits{Pids: policy.Count{Position: policy.Position{File: strings.Repeat("x", maxTexts+1)}}}}, "have 65537 bytes together"},
 	} {
 		x.st.Policy, x.st.Argv = compiled(t, "/etc"), []string{"true"}
-		refusedWith(t, c.Do("POST", api.Sessions, x.st, nil), 400, x.why)
+		wantRejection(t, c.Do("POST", api.Sessions, x.st, nil), 400, x.why)
 	}
 	named := *compiled(t, "/etc")
 	named.Name = strings.Repeat("x", api.MaxBody/2)
-	refusedWith(t, c.Do("POST", api.Sessions, api.Start{Policy: &named, Argv: []string{"true"}}, nil), 400, "has a name of 4194304 bytes")
-	refusedWith(t, c.Do("POST", api.Sessions, "x", nil), 400, "body")
-	refusedWith(t, c.Do("POST", api.Sessions, strings.Repeat("x", api.MaxBody), nil), 413, "too large")
-	refusedWith(t, c.Do("POST", api.Sessions, api.Start{Argv: make([]string, maxValues+2)}, nil), 413, "values")
-	refusedWith(t, c.Do("GET", "/nothing", nil, nil), 404, "nothing at")
-	refusedWith(t, c.Do("GET", api.Events+"?format=xml", nil, nil), 400, "xml")
+	wantRejection(t, c.Do("POST", api.Sessions, api.Start{Policy: &named, Argv: []string{"true"}}, nil), 400, "has a name of 4194304 bytes")
+	wantRejection(t, c.Do("POST", api.Sessions, "x", nil), 400, "body")
+	wantRejection(t, c.Do("POST", api.Sessions, strings.Repeat("x", api.MaxBody), nil), 413, "too large")
+	wantRejection(t, c.Do("POST", api.Sessions, api.Start{Argv: make([]string, maxValues+2)}, nil), 413, "values")
+	wantRejection(t, c.Do("GET", "/nothing", nil, nil), 404, "nothing at")
+	wantRejection(t, c.Do("GET", api.Events+"?format=xml", nil, nil), 400, "xml")
 }
 
-// The documents have each request that's answered, and no other.
+// docs/api.md lists the requests that are answered, and no others.
 func TestRequestsInDocs(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	documented := map[string]bool{}
@@ -116,15 +116,15 @@ func TestRequestsInDocs(t *testing.T) {
 	}
 }
 
-// What a session's command line is kept and shown as is short and has no secrets in it.
-func TestShortly(t *testing.T) {
-	st := api.Start{Argv: append([]string{"curl", "-u", "me:canary", "--token", "canary"}, make([]string, 1000)...), Removed: make([]string, maxSaid)}
+// A session's command line is truncated and redacted.
+func TestCheckSizes(t *testing.T) {
+	st := api.Start{Argv: append([]string{"curl", "-u", "me:canary", "--token", "canary"}, make([]string, 1000)...), Removed: make([]string, maxTexts)}
 	if err := checkSizes(&st); err != nil || len(st.Argv) > 65 || len(st.Removed) > 5000 || strings.Contains(fmt.Sprint(st.Argv), "canary") || st.Argv[2] != "me:***" {
 		t.Errorf("%v, %q", err, st.Argv)
 	}
 }
 
-// A user takes no more than so many connections, whatever he does with them, and gets them back.
+// A user has a maximum number of connections at a time. Closed ones no longer count.
 func TestConnections(t *testing.T) {
 	_, c := served(t, Limits{Connections: 2})
 	var open []net.Conn
@@ -133,18 +133,18 @@ func TestConnections(t *testing.T) {
 		must(t, err)
 		open = append(open, conn)
 	}
-	refusedWith(t, c.Do("GET", api.Status, nil, nil), 503, "too many connections")
+	wantRejection(t, c.Do("GET", api.Status, nil, nil), 503, "too many connections")
 	for _, conn := range open {
 		_ = conn.Close()
 	}
 	for end := time.Now().Add(time.Minute); c.Do("GET", api.Status, nil, nil) != nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it doesn't get them back")
+			t.Fatal("closed connections still count")
 		}
 	}
 }
 
-// Who listens gets what is his, as it happens, and all of it when toolguardd stops.
+// A subscriber gets the selected events as they happen, and all of them when toolguardd stops.
 func TestFollow(t *testing.T) {
 	d, c := served(t, DefaultLimits)
 	s, err := c.Follow(api.Events + "?format=text&kind=denial&session=one")
@@ -167,16 +167,16 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// What isn't root's or one's own isn't told.
-func TestHubTellsOwners(t *testing.T) {
+// Only root and the owner get an event.
+func TestPublishToOwners(t *testing.T) {
 	stream, err := event.NewStream()
 	must(t, err)
 	h := hub{stream: stream, counts: newCounts(), followers: map[*follower]bool{}}
-	heard := map[int]*int{0: new(int), 7: new(int), 8: new(int)}
+	received := map[int]*int{0: new(int), 7: new(int), 8: new(int)}
 	all := func(*event.Event) bool { return true }
 	var list []*follower
 	for _, uid := range []int{0, 7, 8} {
-		f := &follower{uid: uid, wants: all, queue: event.NewQueue(sink(func(*event.Event) error { *heard[uid]++; return nil }))}
+		f := &follower{uid: uid, wants: all, queue: event.NewQueue(sink(func(*event.Event) error { *received[uid]++; return nil }))}
 		h.subscribe(f)
 		list = append(list, f)
 	}
@@ -184,13 +184,13 @@ func TestHubTellsOwners(t *testing.T) {
 	for _, f := range list {
 		h.unsubscribe(f)
 	}
-	if *heard[0] != 1 || *heard[7] != 1 || *heard[8] != 0 {
-		t.Errorf("root %d, the owner %d, another %d", *heard[0], *heard[7], *heard[8])
+	if *received[0] != 1 || *received[7] != 1 || *received[8] != 0 {
+		t.Errorf("root %d, the owner %d, another %d", *received[0], *received[7], *received[8])
 	}
 }
 
-// Who sends a byte is what the kernel says, not who has opened the connection.
-func TestSaidBy(t *testing.T) {
+// The kernel identifies the sender of a byte, not the process that opened the connection.
+func TestReceivePID(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	must(t, err)
 	must(t, unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1))
@@ -207,19 +207,11 @@ func TestSaidBy(t *testing.T) {
 	}
 	_ = theirs.Close()
 	if pid, err := receivePID(c.(*net.UnixConn)); err == nil {
-		t.Errorf("nobody said anything, and it was process %d", pid)
+		t.Errorf("nothing was sent, and the sender is process %d", pid)
 	}
 }
 
-// One toolguardd has the sessions' files.
-func TestOneAtATime(t *testing.T) {
-	d, _ := served(t, DefaultLimits)
-	if _, err := New(d.cfg); err == nil || !strings.Contains(err.Error(), "another toolguardd") {
-		t.Errorf("a second one: %v", err)
-	}
-}
-
-// systemd is told, and hands a socket over.
+// toolguardd notifies systemd, and checks the names of the sockets that systemd passes.
 func TestSystemd(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "notify")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -249,16 +241,16 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
-// TestNothingUnkept: where events can't be kept no session begins.
-func TestNothingUnkept(t *testing.T) {
+// No session begins when its events can't be recorded.
+func TestNoSessionWithoutAudit(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	nowhere := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(nowhere, nil, 0o600))
-	kept := audit.Start(audit.Config{Folder: nowhere + "/audit"})
-	defer kept.Close()
-	d.cfg.Audit, d.hub.audit = kept, kept
+	log := audit.Start(audit.Config{Folder: nowhere + "/audit"})
+	defer log.Close()
+	d.cfg.Audit, d.hub.audit = log, log
 	d.hub.publish(1, &event.Event{Kind: event.Denial, Session: "one"})
-	_ = kept.Sync()
+	_ = log.Sync()
 	_, err := d.begin(&peer.Peer{}, api.Start{Policy: &policy.Compiled{}, Argv: []string{"true"}}, 0)
 	if r, _ := err.(*statusError); r == nil || r.status != 503 || !strings.Contains(r.Error(), "none begins: ") || !strings.Contains(r.Error(), "not a directory") {
 		t.Error(err)

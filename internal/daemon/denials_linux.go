@@ -92,7 +92,7 @@ func (d *auditDenials) close() error {
 // closeIdle is close for a reader without subscribers.
 func (d *Daemon) closeIdle() {
 	if err := d.denials.close(); err != nil {
-		d.log("auditing isn't as it was before: %v", err)
+		d.log("auditing couldn't be restored: %v", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func (d *Daemon) getDenials(r *request) (any, error) {
 	d.streams.Go(func() {
 		defer d.denials.unsubscribe(p.PID())
 		if err := d.reportDenials(c, reader, p); err != nil {
-			d.log("what is denied to process %d of user %d isn't reported: %v", p.PID(), p.UID, err)
+			d.log("the denials of process %d of user %d aren't reported: %v", p.PID(), p.UID, err)
 		}
 	})
 	return nil, nil
@@ -143,7 +143,7 @@ func (d *Daemon) reportDenials(c net.Conn, reader *kernelaudit.Reader, p *peer.P
 		Name:  begin.Name,
 		Owner: &kernelaudit.Owner{UID: p.UID, PID: p.PID(), Runs: runsUnder(p.PID())},
 	}, func(k kernelaudit.Denial) {
-		if k.PID != p.PID() { // toolguard itself asks for everybody on the machine, to end the session
+		if k.PID != p.PID() { // toolguard's own kill(-1), which ends the session, is denied for every other process
 			out.deny(&k)
 		}
 	})
@@ -167,7 +167,7 @@ func (d *Daemon) reportDenials(c net.Conn, reader *kernelaudit.Reader, p *peer.P
 	defer out.end()
 	select {
 	case <-d.stopping:
-		_ = c.Close() // or who doesn't read would keep auditing from being put back
+		_ = c.Close() // a client that doesn't read would keep auditing enabled
 	case <-gone.Done():
 	case <-ended:
 		t, err := w.Finish(gone)
@@ -179,7 +179,7 @@ func (d *Daemon) reportDenials(c net.Conn, reader *kernelaudit.Reader, p *peer.P
 	return nil
 }
 
-// outbox is the queue of a client's denials. The reader serves all clients, so it doesn't wait: what exceeds the queue is counted.
+// outbox is the queue of a client's denials. The reader serves all clients, so it doesn't wait: denials that exceed the queue are counted.
 type outbox struct {
 	conn net.Conn
 	sent chan struct{} // closed when nothing more is written
@@ -187,7 +187,7 @@ type outbox struct {
 	mu      sync.Mutex
 	filled  *sync.Cond
 	waiting []byte
-	denial  *kernelaudit.Denial // the last, of which others like it are counted; nil: none waits
+	denial  *kernelaudit.Denial // the last one, with which equal ones are counted; nil: none waits
 	times   uint64
 	dropped uint64
 	ended   bool
@@ -204,15 +204,15 @@ func (o *outbox) deny(k *kernelaudit.Denial) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.denial == nil || !o.denial.Alike(k) {
-		o.settle()
+		o.flushDenial()
 		o.denial = k
 	}
 	o.times++
 	o.filled.Signal()
 }
 
-// settle adds the line of the denial that waits, unless too much does. mu is locked.
-func (o *outbox) settle() {
+// flushDenial adds the line of the waiting denial, unless the queue is full. mu is locked.
+func (o *outbox) flushDenial() {
 	if o.denial == nil {
 		return
 	}
@@ -237,14 +237,14 @@ func (o *outbox) put(r api.Record) {
 	o.filled.Signal()
 }
 
-// last adds the totals, with what was dropped.
+// last adds the totals, with the number of dropped denials.
 func (o *outbox) last(t kernelaudit.Totals) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.settle()
+	o.flushDenial()
 	if o.dropped > 0 {
 		t.Delivered, t.Missing = t.Delivered-o.dropped, t.Missing+o.dropped
-		t.Why = "more was denied at a time than toolguard takes from toolguardd"
+		t.Why = "toolguard read the denials from toolguardd too slowly"
 	}
 	o.add(api.Record{Totals: &t})
 }
@@ -267,7 +267,7 @@ func (o *outbox) run() {
 			o.filled.Wait()
 		}
 		if len(o.waiting) == 0 {
-			o.settle()
+			o.flushDenial()
 		}
 		lines := o.waiting
 		o.waiting = nil
@@ -276,7 +276,7 @@ func (o *outbox) run() {
 			return
 		}
 		if write(o.conn, lines) != nil {
-			_ = o.conn.Close() // which the client notices, so that it knows that something is missing
+			_ = o.conn.Close() // the client notices that the answer is incomplete
 			return
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/landlock"
 )
 
-// reporting is a toolguardd that reports what Landlock denies.
+// reporting is a toolguardd that reports denials by Landlock.
 func reporting(t *testing.T) (*Daemon, *api.Client) {
 	t.Helper()
 	if err := landlock.Audited(); err != nil {
@@ -28,7 +28,7 @@ func reporting(t *testing.T) (*Daemon, *api.Client) {
 	return d, c
 }
 
-// Each subscription has a name of its own, and the reader is closed when nobody has one any more.
+// Each subscription has a name of its own, and the reader is closed after the last subscription.
 func TestSubscriptions(t *testing.T) {
 	d, c := reporting(t)
 	var status api.Daemon
@@ -50,7 +50,7 @@ func TestSubscriptions(t *testing.T) {
 	}
 	must(t, d.denials.close())
 	if d.denials.reader == nil {
-		t.Fatal("it's closed for those who subscribe")
+		t.Fatal("the reader is closed while clients subscribe")
 	}
 	must(t, open[0].Send())
 	var last api.Record
@@ -72,7 +72,7 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
-// Where nothing can be read, it's said why.
+// If denials can't be read, the status and the answer have the reason.
 func TestNoDenials(t *testing.T) {
 	d, c := served(t, DefaultLimits)
 	d.denials.why = "the kernel is old"
@@ -80,11 +80,11 @@ func TestNoDenials(t *testing.T) {
 	if err := c.Do("GET", api.Status, nil, &status); err != nil || status.Denials != d.denials.why {
 		t.Errorf("%+v, %v", status, err)
 	}
-	refusedWith(t, c.Do("GET", api.Denials, nil, nil), 503, "the kernel is old")
+	wantRejection(t, c.Do("GET", api.Denials, nil, nil), 503, "the kernel is old")
 }
 
-// What a toolguard that subscribes has started asks for nothing. Its own requests, and those of its parents, are answered.
-func TestConfinedAskForNothing(t *testing.T) {
+// Requests from the descendants of a toolguard that subscribes are rejected. Its own requests, and those of its parents, are answered.
+func TestConfinedRequestsAreRejected(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("needs curl")
 	}
@@ -96,21 +96,21 @@ func TestConfinedAskForNothing(t *testing.T) {
 		return string(out)
 	}
 	if got := ask(); got != "[]\n" {
-		t.Errorf("before anybody subscribes it gets %q", got)
+		t.Errorf("without a subscription it gets %q", got)
 	}
 	s, err := c.Follow(api.Denials)
 	must(t, err)
 	defer s.Close()
 	_, err = s.Begin()
 	must(t, err)
-	if got := ask(); !strings.Contains(got, "nothing else") {
+	if got := ask(); !strings.Contains(got, "may only begin a nested session") {
 		t.Errorf("it gets %q", got)
 	}
 	var list []api.Session
 	must(t, c.Do("GET", api.Sessions, nil, &list))
 }
 
-// What a client doesn't take is counted, and takes no more space than there is.
+// The queue is bounded. Denials that exceed it are counted.
 func TestOutboxIsBounded(t *testing.T) {
 	near, far := net.Pipe()
 	o := newOutbox(near)
@@ -124,7 +124,7 @@ func TestOutboxIsBounded(t *testing.T) {
 	o.last(kernelaudit.Totals{Delivered: n, Exact: true})
 	go o.run()
 	go func() { o.end(); _ = near.Close() }()
-	var came uint64
+	var received uint64
 	var totals *kernelaudit.Totals
 	for dec := json.NewDecoder(far); ; {
 		var r api.Record
@@ -134,29 +134,29 @@ func TestOutboxIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if totals = r.Totals; r.Denial != nil {
-			came += r.Times
+			received += r.Times
 		}
 	}
-	if totals == nil || totals.Missing != n-came || totals.Delivered != came || totals.Why == "" {
-		t.Errorf("%d came: %+v", came, totals)
+	if totals == nil || totals.Missing != n-received || totals.Delivered != received || totals.Why == "" {
+		t.Errorf("%d received: %+v", received, totals)
 	}
 }
 
-// Denials that are alike are one line.
+// Equal denials are one line.
 func TestOutboxCounts(t *testing.T) {
 	o := newOutbox(nil)
 	for i := range 1000000 {
 		o.deny(&kernelaudit.Denial{Serial: uint64(i), Blockers: []string{"fs.read_file"}, Path: "/x"})
 	}
-	o.settle()
+	o.flushDenial()
 	var r api.Record
 	if err := json.Unmarshal(o.waiting, &r); err != nil || r.Times != 1000000 || r.Denial.Path != "/x" || o.dropped != 0 {
 		t.Errorf("%s %v", o.waiting, err)
 	}
 }
 
-// Who doesn't read is cut off, and so knows that something is missing.
-func TestOutboxOfWhoIsGone(t *testing.T) {
+// When writing fails the connection is closed, so that the client notices that denials are missing.
+func TestOutboxOfClosedConnection(t *testing.T) {
 	near, far := net.Pipe()
 	o := newOutbox(near)
 	go o.run()
@@ -164,6 +164,6 @@ func TestOutboxOfWhoIsGone(t *testing.T) {
 	o.deny(&kernelaudit.Denial{})
 	o.end()
 	if _, err := near.Write([]byte("x")); err == nil {
-		t.Error("the connection is open still")
+		t.Error("the connection is still open")
 	}
 }

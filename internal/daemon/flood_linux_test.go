@@ -15,31 +15,31 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-var floodFor = flag.Duration("flood", time.Second, "how long to flood toolguardd with refusals")
+var floodFor = flag.Duration("flood", time.Second, "how long to flood toolguardd with denials")
 
-// A user's sessions are refused as much as many processes can be. All of it is told or counted, and another user's events are kept and heard
-// all the same.
+// Several threads cause denials of one user's sessions as fast as they can. Each denial is recorded or counted, and another user's events are
+// still recorded and received.
 func TestFlood(t *testing.T) {
 	d, c := served(t, DefaultLimits)
-	folder := kept(t, d)
+	folder := recordEvents(t, d)
 	stream, err := c.Follow("/v1/events?format=ocsf&session=quiet")
 	must(t, err)
 	defer stream.Close()
-	var heard, uncounted atomic.Uint64
+	var received, uncounted atomic.Uint64
 	go func() { // it ends with the stream
 		for lines := bufio.NewScanner(stream.Body()); lines.Scan(); {
 			if e, err := event.Parse(lines.Bytes()); err != nil || e.Kind == event.Gap && e.Count == 0 {
 				uncounted.Add(1)
 			} else {
-				heard.Add(max(1, e.Count)) // who is kept from listening is told how much he has missed
+				received.Add(max(1, e.Count)) // a gap has the number of missed events
 			}
 		}
 	}()
-	kept := make(chan time.Time, 1)
+	recorded := make(chan time.Time, 1)
 	d.cfg.Audit.Observe(func(events []event.Event) {
 		for i := range events {
 			if events[i].Session == "quiet" {
-				kept <- time.Now()
+				recorded <- time.Now()
 			}
 		}
 	})
@@ -65,42 +65,42 @@ func TestFlood(t *testing.T) {
 	for again := true; again; again = time.Now().Before(end) {
 		before := time.Now()
 		d.hub.publish(1001, &event.Event{Kind: event.Denial, Session: "quiet", Time: before})
-		slowest = max(slowest, (<-kept).Sub(before))
+		slowest = max(slowest, (<-recorded).Sub(before))
 		quiet++
 	}
 	wg.Wait()
-	d.hub.publish(1000, &event.Event{Kind: event.SessionEnd, Session: "flood0"}) // also now there's room for it
+	d.hub.publish(1000, &event.Event{Kind: event.SessionEnd, Session: "flood0"}) // recorded in spite of the flood
 	_, _ = d.cfg.Audit.Close()
-	told := map[string]uint64{}
+	byOwner := map[string]uint64{}
 	lost := uint64(0)
 	for _, e := range lines(t, folder) {
 		switch e.Kind {
 		case event.SessionEnd:
-			told["end"]++
+			byOwner["end"]++
 		case event.Denial:
-			told[e.Owner] += max(1, e.Count)
+			byOwner[e.Owner] += max(1, e.Count)
 		case event.Gap:
 			lost += e.Count
 		}
 	}
-	t.Logf("%.0f events a second: %d, of which %d were kept and %d counted; %d of another user's were kept within %v",
-		float64(flooded.Load())/floodFor.Seconds(), flooded.Load(), told["1000"], lost, quiet, slowest)
-	if told["1000"]+lost != flooded.Load() || told["1000"] == 0 {
-		t.Errorf("%d, of which %d were kept and %d counted", flooded.Load(), told["1000"], lost)
+	t.Logf("%.0f events a second: %d, of which %d were recorded and %d counted; %d of another user's were recorded within %v",
+		float64(flooded.Load())/floodFor.Seconds(), flooded.Load(), byOwner["1000"], lost, quiet, slowest)
+	if byOwner["1000"]+lost != flooded.Load() || byOwner["1000"] == 0 {
+		t.Errorf("%d, of which %d were recorded and %d counted", flooded.Load(), byOwner["1000"], lost)
 	}
-	if told["end"] != 1 {
-		t.Error("the end of a session wasn't kept")
+	if byOwner["end"] != 1 {
+		t.Error("the end of a session wasn't recorded")
 	}
-	if told["1001"] != quiet {
-		t.Errorf("of another user's %d events %d were kept", quiet, told["1001"])
+	if byOwner["1001"] != quiet {
+		t.Errorf("of another user's %d events %d were recorded", quiet, byOwner["1001"])
 	}
-	for late := time.Now().Add(time.Minute); heard.Load() < quiet; time.Sleep(10 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); received.Load() < quiet; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(late) {
-			t.Fatalf("of another user's %d events %d were heard", quiet, heard.Load())
+			t.Fatalf("of another user's %d events %d were received", quiet, received.Load())
 		}
 	}
 	if n := uncounted.Load(); n > 0 {
-		t.Errorf("%d gaps of no size were heard", n)
+		t.Errorf("%d gaps without a number were received", n)
 	}
 }
 

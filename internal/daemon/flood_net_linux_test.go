@@ -36,7 +36,7 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// TestMain has this program be its toolguardd's egress, too, and its sessions' processes.
+// TestMain runs this program as its toolguardd's egress process and as the processes of its sessions.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "egress" {
 		fd, err := strconv.Atoi(os.Args[2])
@@ -46,20 +46,20 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	childtest.Main(m, func(o netOrder) (uint64, error) { return o.obey() })
+	childtest.Main(m, func(o netOrder) (uint64, error) { return o.run() })
 }
 
 // netOrder is what a session's process does.
 type netOrder struct {
-	Allowed string // an address that it may connect to, which it makes sure of
-	Threads int    // so many are refused as fast as they can, until there's no more input; 0: one, by a new port, for each byte of it
+	Allowed string // an address to which it connects first
+	Threads int    // the number of threads that cause denials until the input ends; 0: one denial, of a new port, for each byte of input
 }
 
-// refusedAt is an address that no policy here grants. Nobody has it.
-const refusedAt = "192.0.2.1"
+// deniedAddress is an address that no policy here grants (TEST-NET-1, RFC 5737).
+const deniedAddress = "192.0.2.1"
 
-// obey returns how often the process was refused.
-func (o netOrder) obey() (uint64, error) {
+// run returns the number of denials.
+func (o netOrder) run() (uint64, error) {
 	c, err := net.Dial("tcp", o.Allowed)
 	if err != nil {
 		return 0, err
@@ -69,7 +69,7 @@ func (o netOrder) obey() (uint64, error) {
 		return o.oneByOne()
 	}
 	var stop atomic.Bool
-	var refused atomic.Uint64
+	var denied atomic.Uint64
 	list := make([]error, o.Threads)
 	var wg sync.WaitGroup
 	for i := range list {
@@ -79,14 +79,14 @@ func (o netOrder) obey() (uint64, error) {
 			for err == nil && !stop.Load() {
 				err = f.thousand()
 			}
-			refused.Add(f.refused)
+			denied.Add(f.denied)
 			list[i] = err
 		})
 	}
 	_, err = io.Copy(io.Discard, os.Stdin)
 	stop.Store(true)
 	wg.Wait()
-	return refused.Load(), errors.Join(append(list, err)...)
+	return denied.Load(), errors.Join(append(list, err)...)
 }
 
 func (o netOrder) oneByOne() (uint64, error) {
@@ -99,19 +99,19 @@ func (o netOrder) oneByOne() (uint64, error) {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return f.refused, err
+	return f.denied, err
 }
 
-// flooder is a thread that is refused.
+// flooder is a thread that causes denials.
 type flooder struct {
 	how, fd int
 	to      unix.RawSockaddrInet4
-	refused uint64
+	denied  uint64
 }
 
-// newFlooder connects to the same port always, or to another one each time, or sends datagrams.
+// newFlooder returns a flooder that connects to one port, or to another one each time, or sends datagrams.
 func newFlooder(i int) (*flooder, error) {
-	f := &flooder{how: i % 3, to: unix.RawSockaddrInet4{Family: unix.AF_INET, Port: 1, Addr: netip.MustParseAddr(refusedAt).As4()}}
+	f := &flooder{how: i % 3, to: unix.RawSockaddrInet4{Family: unix.AF_INET, Port: 1, Addr: netip.MustParseAddr(deniedAddress).As4()}}
 	kind := unix.SOCK_STREAM
 	if f.how == 2 {
 		kind = unix.SOCK_DGRAM
@@ -128,12 +128,12 @@ func (f *flooder) thousand() (err error) {
 	return err
 }
 
-// refuse fails unless it's refused.
+// connectDenied returns an error unless the operation is denied.
 func (f *flooder) connectDenied() error {
 	var errno unix.Errno
 	switch f.how {
 	case 1:
-		if f.to.Port++; f.to.Port == 53<<8 { // in the order of bytes of the network it is 53: DNS is led to egress
+		if f.to.Port++; f.to.Port == 53<<8 { // port 53 in network byte order: DNS is redirected to egress
 			f.to.Port++
 		}
 		fallthrough
@@ -144,54 +144,53 @@ func (f *flooder) connectDenied() error {
 			uintptr(unsafe.Pointer(&f.to)), unsafe.Sizeof(f.to))
 	}
 	if errno != unix.EACCES {
-		return fmt.Errorf("port %d: %w, not refused", f.to.Port, errno)
+		return fmt.Errorf("port %d: %w, not denied", f.to.Port, errno)
 	}
-	f.refused++
+	f.denied++
 	return nil
 }
 
-// flooded is what came of a flood.
+// flooded is the result of a flood.
 type flooded struct {
-	refused, told, counted uint64
-	perSecond              float64
-	before, most           int64  // bytes of memory
-	alone, beside          delays // of another user's denials, before the flood and while it goes on
+	denied, reported, counted uint64
+	perSecond                 float64
+	before, most              int64  // bytes of memory
+	alone, meanwhile          delays // of another user's denials, before and during the flood
 }
 
-// delays are how long after each refusal it was in the audit, and with who listens.
-type delays struct{ kept, heard []time.Duration }
+// delays are the times from each denial until it was recorded, and until a subscriber received it.
+type delays struct{ recorded, received []time.Duration }
 
 func (d *delays) String() string {
-	return fmt.Sprintf("%d of another user's were kept after %v, at most %v, and heard after %v, at most %v",
-		len(d.kept), middle(d.kept), slices.Max(d.kept), middle(d.heard), slices.Max(d.heard))
+	return fmt.Sprintf("%d of another user's were recorded after %v, at most %v, and received after %v, at most %v",
+		len(d.recorded), median(d.recorded), slices.Max(d.recorded), median(d.received), slices.Max(d.received))
 }
 
-func middle(d []time.Duration) time.Duration { return slices.Sorted(slices.Values(d))[len(d)/2] }
+func median(d []time.Duration) time.Duration { return slices.Sorted(slices.Values(d))[len(d)/2] }
 
 func (f *flooded) String() string {
-	return fmt.Sprintf("%.0f refusals a second: %d, of which %d were told and %d counted; toolguardd took %d MiB, %d before; "+
+	return fmt.Sprintf("%.0f denials a second: %d, of which %d were reported and %d counted; toolguardd used %d MiB, %d before; "+
 		"before it %v; meanwhile %v",
-		f.perSecond, f.refused, f.told, f.counted, f.most>>20, f.before>>20, &f.alone, &f.beside)
+		f.perSecond, f.denied, f.reported, f.counted, f.most>>20, f.before>>20, &f.alone, &f.meanwhile)
 }
 
-// A session's network is refused to it as fast as several threads can ask, by the kernel's programs: as many as they count themselves
-// the kernel has counted, and the audit tells or counts. toolguardd, which is this process, stays small, and what another user's session
-// is refused meanwhile is kept and heard before the flood ends. The programs that hold files, which not every kernel takes, have
-// test/daemon.TestStorm.
+// Several threads of a session cause network denials as fast as they can. The kernel counts as many as the threads do, and the audit has all
+// of them, reported or counted. The memory of toolguardd, which is this process, stays bounded, and another user's denials are recorded and
+// received during the flood. test/daemon.TestStorm does the same with files, for which not every kernel has the programs.
 func TestNetworkFlood(t *testing.T) { t.Log(flood(t)) }
 
-// BenchmarkNetworkFlood tells what TestNetworkFlood found.
+// BenchmarkNetworkFlood reports the results of TestNetworkFlood.
 func BenchmarkNetworkFlood(b *testing.B) {
 	for b.Loop() {
 		f := flood(b)
-		b.ReportMetric(f.perSecond, "refusals/s")
-		b.ReportMetric(float64(f.told), "told")
+		b.ReportMetric(f.perSecond, "denials/s")
+		b.ReportMetric(float64(f.reported), "reported")
 		b.ReportMetric(float64(f.counted), "counted")
 		b.ReportMetric(float64(f.most)/(1<<20), "MiB")
 		for name, list := range map[string][]time.Duration{
-			"kept-alone": f.alone.kept, "kept": f.beside.kept, "heard-alone": f.alone.heard, "heard": f.beside.heard,
+			"recorded-alone": f.alone.recorded, "recorded": f.meanwhile.recorded, "received-alone": f.alone.received, "received": f.meanwhile.received,
 		} {
-			b.ReportMetric(middle(list).Seconds()*1000, "ms-"+name)
+			b.ReportMetric(median(list).Seconds()*1000, "ms-"+name)
 			b.ReportMetric(slices.Max(list).Seconds()*1000, "ms-"+name+"-worst")
 		}
 	}
@@ -200,7 +199,7 @@ func BenchmarkNetworkFlood(b *testing.B) {
 func flood(t testing.TB) *flooded {
 	t.Helper()
 	d, c := served(t, DefaultLimits)
-	folder := kept(t, d)
+	folder := recordEvents(t, d)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	childtest.Must(t, err)
 	defer l.Close()
@@ -208,62 +207,62 @@ func flood(t testing.TB) *flooded {
 	stream, err := c.Follow(api.Events + "?format=ocsf&kind=denial&session=0000000000000002")
 	childtest.Must(t, err)
 	defer stream.Close()
-	onDisk, heard := make(chan time.Duration, 1), make(chan time.Duration, 1)
+	recorded, received := make(chan time.Duration, 1), make(chan time.Duration, 1)
 	d.cfg.Audit.Observe(func(events []event.Event) {
 		for i := range events {
 			if e := &events[i]; e.Kind == event.Denial && e.Owner == "1001" {
-				onDisk <- time.Since(e.Time)
+				recorded <- time.Since(e.Time)
 			}
 		}
 	})
 	go func() { // it ends with the stream
 		for lines := bufio.NewScanner(stream.Body()); lines.Scan(); {
 			if e, err := event.Parse(lines.Bytes()); err == nil && e.Kind == event.Denial {
-				heard <- time.Since(e.Time)
+				received <- time.Since(e.Time)
 			}
 		}
 	}()
 	f := &flooded{before: memory(t)}
-	loud, quiet := d.guard(t, 1, 1000, netOrder{Allowed: allowed, Threads: 4}), d.guard(t, 2, 1001, netOrder{Allowed: allowed, Threads: 0})
+	loud, quiet := d.confineNet(t, 1, 1000, netOrder{Allowed: allowed, Threads: 4}), d.confineNet(t, 2, 1001, netOrder{Allowed: allowed, Threads: 0})
 	quiet.start()
-	another := func(in *delays) {
+	denyQuiet := func(in *delays) {
 		if _, err := quiet.in.Write(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
-		in.kept, in.heard = append(in.kept, soon(t, onDisk)), append(in.heard, soon(t, heard))
+		in.recorded, in.received = append(in.recorded, await(t, recorded)), append(in.received, await(t, received))
 		f.most = max(f.most, memory(t))
 	}
-	for began := time.Now(); len(f.alone.kept) < 3 || time.Since(began) < *floodFor; {
-		another(&f.alone)
+	for began := time.Now(); len(f.alone.recorded) < 3 || time.Since(began) < *floodFor; {
+		denyQuiet(&f.alone)
 	}
 	began := time.Now()
 	loud.start()
-	for len(f.beside.kept) < 3 || time.Since(began) < *floodFor {
-		another(&f.beside)
+	for len(f.meanwhile.recorded) < 3 || time.Since(began) < *floodFor {
+		denyQuiet(&f.meanwhile)
 	}
 	n := quiet.end()
-	f.refused = loud.end()
-	f.perSecond = float64(f.refused) / time.Since(began).Seconds()
+	f.denied = loud.end()
+	f.perSecond = float64(f.denied) / time.Since(began).Seconds()
 	f.most = max(f.most, memory(t))
 	if _, err := d.cfg.Audit.Close(); err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]uint64{}
+	byOwner := map[string]uint64{}
 	for _, e := range lines(t, folder) {
 		switch {
 		case e.Kind == event.Denial:
-			told[e.Owner] += max(1, e.Count)
+			byOwner[e.Owner] += max(1, e.Count)
 		case e.Kind == event.Gap && e.Extra["exact"] == "false":
-			t.Errorf("a gap that doesn't know: %+v", e)
+			t.Errorf("a gap without a number: %+v", e)
 		case e.Kind == event.Gap && e.Owner != "1001":
 			f.counted += e.Count
 		}
 	}
-	if f.told = told["1000"]; f.told == 0 || f.told+f.counted != f.refused {
-		t.Errorf("%v: %d are missing", f, f.refused-f.told-f.counted)
+	if f.reported = byOwner["1000"]; f.reported == 0 || f.reported+f.counted != f.denied {
+		t.Errorf("%v: %d are missing", f, f.denied-f.reported-f.counted)
 	}
-	if n != uint64(len(f.alone.kept)+len(f.beside.kept)) || told["1001"] != n {
-		t.Errorf("%v: it was refused %d times, of which %d were told", f, n, told["1001"])
+	if n != uint64(len(f.alone.recorded)+len(f.meanwhile.recorded)) || byOwner["1001"] != n {
+		t.Errorf("%v: the other user had %d denials, of which %d were recorded", f, n, byOwner["1001"])
 	}
 	if f.most > f.before+100<<20 {
 		t.Errorf("%v", f)
@@ -274,19 +273,19 @@ func flood(t testing.TB) *flooded {
 	return f
 }
 
-// soon is what comes by a channel.
-func soon(t testing.TB, from chan time.Duration) time.Duration {
+// await receives from a channel.
+func await(t testing.TB, from chan time.Duration) time.Duration {
 	t.Helper()
 	select {
 	case d := <-from:
 		return d
 	case <-time.After(time.Minute):
-		t.Fatal("another user's denial hasn't come for a minute")
+		t.Fatal("another user's denial didn't arrive within a minute")
 		return 0
 	}
 }
 
-// memory is how much this process takes, in bytes.
+// memory is the resident memory of this process, in bytes.
 func memory(t testing.TB) int64 {
 	t.Helper()
 	n, err := resident()
@@ -294,8 +293,8 @@ func memory(t testing.TB) int64 {
 	return n
 }
 
-// guardedNet is a session whose network alone is held, as this kernel may not take the other programs.
-type guardedNet struct {
+// confinedNet is a session whose network rules alone are enforced, because this kernel may not take the other programs.
+type confinedNet struct {
 	*session
 	t   testing.TB
 	cmd *exec.Cmd
@@ -316,8 +315,8 @@ func allows(t testing.TB, address string) *policy.Compiled {
 	return c
 }
 
-// guard makes a session that may connect to one address, and a user's process in it.
-func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guardedNet {
+// confineNet makes a session that may connect to one address, with a user's process in it.
+func (d *Daemon) confineNet(t testing.TB, number uint64, uid int, o netOrder) *confinedNet {
 	t.Helper()
 	facts := cgroup.Probe()
 	if facts.Base == "" {
@@ -332,8 +331,8 @@ func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guarde
 		Net:  &networkRecord{Upstream: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:53")}},
 		Info: api.Session{ID: fmt.Sprintf("%016x", number), UID: uid, PID: os.Getpid(), State: api.Running},
 	}
-	g := &guardedNet{session: d.newSession(r, client), t: t, cmd: childtest.Command(t, uid, o)}
-	saved(t, d, r, held(c))
+	g := &confinedNet{session: d.newSession(r, client), t: t, cmd: childtest.Command(t, uid, o)}
+	saved(t, d, r, policiesOf(c))
 	group, err := managed.New(fmt.Sprintf("test-%d-%d", os.Getpid(), number), policy.Limits{}, facts)
 	childtest.Must(t, err)
 	g.group.Store(group)
@@ -346,7 +345,7 @@ func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guarde
 }
 
 // start starts its process.
-func (g *guardedNet) start() {
+func (g *confinedNet) start() {
 	g.t.Helper()
 	g.cmd.Stdout = &g.out
 	g.cmd.SysProcAttr.UseCgroupFD, g.cmd.SysProcAttr.CgroupFD = true, g.group.Load().FD()
@@ -359,8 +358,8 @@ func (g *guardedNet) start() {
 	}
 }
 
-// end ends it as toolguardd does, and is how often it says that it was refused, which the kernel must have counted.
-func (g *guardedNet) end() uint64 {
+// end ends the session as toolguardd does. It returns the number of denials that its process counted, which the kernel must have counted, too.
+func (g *confinedNet) end() uint64 {
 	g.t.Helper()
 	_ = g.in.Close()
 	if err := g.cmd.Wait(); err != nil {
@@ -371,7 +370,7 @@ func (g *guardedNet) end() uint64 {
 		g.t.Fatal(err)
 	}
 	if counts := g.endNetwork(); counts.Denied != n || n == 0 {
-		g.t.Errorf("it was refused %d times, and the kernel counted %+v", n, counts)
+		g.t.Errorf("the process counted %d denials, and the kernel %+v", n, counts)
 	}
 	_, _ = g.events.Close()
 	return n

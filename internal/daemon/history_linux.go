@@ -17,7 +17,7 @@ import (
 type filter struct {
 	uid                         int // of the client
 	session, tool, kind, reason string
-	since                       int64 // milliseconds; of what was kept
+	since                       int64 // milliseconds; of recorded events
 }
 
 func (w *filter) fits(e *event.Event) bool {
@@ -46,7 +46,7 @@ func (d *Daemon) history(r *request, w *filter, format event.Format, follow bool
 	if err != nil {
 		return err
 	}
-	_ = d.cfg.Audit.Sync() // what couldn't be kept isn't there
+	_ = d.cfg.Audit.Sync() // events that couldn't be recorded are missing
 	lines := d.cfg.Audit.Reader()
 	defer lines.Close()
 	h := &history{request: r, filter: w, format: format, lines: lines}
@@ -76,14 +76,14 @@ func (d *Daemon) history(r *request, w *filter, format event.Format, follow bool
 // prune removes old events.
 func (d *Daemon) prune(r *request) (any, error) {
 	if r.peer.UID != 0 {
-		return nil, reject(403, "the audit is root's")
+		return nil, reject(403, "only root may remove recorded events")
 	}
 	var body api.Keep
 	if _, err := r.read(&body); err != nil {
 		return nil, err
 	}
 	if d.cfg.Audit == nil || body.Bytes < 0 {
-		return nil, reject(400, "say how many bytes are to be kept, of events that are kept")
+		return nil, reject(400, "give the number of bytes to keep, on a machine where events are recorded")
 	}
 	before := d.cfg.Audit.Usage().Bytes
 	if err := d.cfg.Audit.Prune(body.Bytes); err != nil {
@@ -92,7 +92,7 @@ func (d *Daemon) prune(r *request) (any, error) {
 	return api.Pruned{Before: before, After: d.cfg.Audit.Usage().Bytes}, nil
 }
 
-// history is a client of recorded events.
+// history sends recorded events to a client.
 type history struct {
 	*request
 	*filter
@@ -120,7 +120,7 @@ func (h *history) writePending() error {
 			return err
 		default:
 			if e, ok := h.match(line); ok && h.format.PassesThrough(line) {
-				h.buf = append(h.buf, line...) // as it is, whichever version has written it
+				h.buf = append(h.buf, line...) // unchanged, even if another version has written it
 			} else if ok {
 				h.add(&e)
 			}

@@ -15,8 +15,8 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// kept has a toolguardd keep events, and returns the folder.
-func kept(t testing.TB, d *Daemon) (folder string) {
+// recordEvents makes a toolguardd record events, and returns the folder.
+func recordEvents(t testing.TB, d *Daemon) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "audit")
 	l := audit.Start(audit.Config{Folder: folder})
@@ -25,8 +25,8 @@ func kept(t testing.TB, d *Daemon) (folder string) {
 	return folder
 }
 
-// heard is what a request for events is answered.
-func heard(t *testing.T, c *api.Client, ask string) (list []event.Event) {
+// recorded returns the events in the answer to a request for recorded events.
+func recorded(t *testing.T, c *api.Client, ask string) (list []event.Event) {
 	t.Helper()
 	s, err := c.Follow(api.Events + "?format=ocsf&" + ask)
 	must(t, err)
@@ -41,10 +41,10 @@ func heard(t *testing.T, c *api.Client, ask string) (list []event.Event) {
 	return list
 }
 
-// What was kept is told to whom it belongs.
+// A user gets the user's own recorded events, root all.
 func TestHistory(t *testing.T) {
 	d, c := served(t, DefaultLimits)
-	folder := kept(t, d)
+	folder := recordEvents(t, d)
 	long := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	for _, x := range []struct {
 		uid int
@@ -57,7 +57,7 @@ func TestHistory(t *testing.T) {
 	} {
 		d.hub.publish(x.uid, &x.e)
 	}
-	told := func(list []event.Event) (words string) {
+	summary := func(list []event.Event) (words string) {
 		for _, e := range list {
 			if e.Kind != event.Checkpoint {
 				words += fmt.Sprintf(" %s/%s/%s", e.Kind, e.Session, e.Owner)
@@ -76,11 +76,11 @@ func TestHistory(t *testing.T) {
 		all + "&reason=no_rule":        " denial/one/7",
 		all + "&session=one&kind=none": "",
 	} {
-		if got := told(heard(t, c, ask)); got != want {
+		if got := summary(recorded(t, c, ask)); got != want {
 			t.Errorf("%s: %q, want %q", ask, got, want)
 		}
 	}
-	refusedWith(t, c.Do("GET", api.Events+"?format=text&since=yesterday", nil, nil), 400, "write a time")
+	wantRejection(t, c.Do("GET", api.Events+"?format=text&since=yesterday", nil, nil), 400, "write a time")
 
 	text, err := os.ReadFile(folder + "/000000000001.jsonl")
 	must(t, err)
@@ -92,15 +92,15 @@ func TestHistory(t *testing.T) {
 			}
 		}
 		if got != want {
-			t.Errorf("user %d is told of %q, want %q", uid, got, want)
+			t.Errorf("user %d gets %q, want %q", uid, got, want)
 		}
 	}
 }
 
-// Who asks to go on misses nothing between what was kept and what is.
-func TestHistoryGoesOn(t *testing.T) {
+// A client that follows gets every event, recorded and new.
+func TestFollowHistory(t *testing.T) {
 	d, c := served(t, DefaultLimits)
-	kept(t, d)
+	recordEvents(t, d)
 	const before, after = 500, 500
 	for i := range before {
 		d.hub.publish(7, &event.Event{Kind: event.Denial, Session: "one", Target: fmt.Sprintf("/%d", i)})
@@ -110,7 +110,7 @@ func TestHistoryGoesOn(t *testing.T) {
 	defer s.Close()
 	lines := bufio.NewScanner(s.Body())
 	for i := range before + after {
-		if i == before/2 { // it's in the middle of it
+		if i == before/2 { // in the middle of the recorded events
 			for j := range after {
 				d.hub.publish(7, &event.Event{Kind: event.Denial, Session: "one", Target: fmt.Sprintf("/%d", before+j)})
 			}
@@ -124,56 +124,56 @@ func TestHistoryGoesOn(t *testing.T) {
 	}
 }
 
-// Who goes on is told what happens after the clock was set back, and where there's nothing to read why.
-func TestHistoryOfClock(t *testing.T) {
+// A client that follows gets events that are recorded after the clock was set back. Without an audit the answer has the reason.
+func TestHistoryAfterClockChange(t *testing.T) {
 	d, c := served(t, DefaultLimits)
-	kept(t, d)
-	refusedWith(t, c.Do("GET", api.Events+"?format=ocsf&since=2000-01-01T00:00:00Z", nil, nil), 503, "there is no audit in")
+	recordEvents(t, d)
+	wantRejection(t, c.Do("GET", api.Events+"?format=ocsf&since=2000-01-01T00:00:00Z", nil, nil), 503, "there is no audit in")
 	now := time.Now()
-	tell := func(name string, at time.Time) {
+	publish := func(name string, at time.Time) {
 		d.hub.publish(7, &event.Event{Kind: event.Denial, Session: "one", Target: name, Time: at})
 	}
-	tell("/before", now.Add(-time.Hour))
-	tell("/first", now.Add(time.Second))
+	publish("/before", now.Add(-time.Hour))
+	publish("/first", now.Add(time.Second))
 	s, err := c.Follow(api.Events + "?format=ocsf&follow=true&kind=denial&since=" + now.UTC().Format(time.RFC3339))
 	must(t, err)
 	defer s.Close()
 	lines := bufio.NewScanner(s.Body())
 	for i, want := range []string{"/first", "/back", "/last"} {
 		if i == 1 {
-			tell("/back", now.Add(-time.Hour))
-			tell("/last", now.Add(2*time.Second))
+			publish("/back", now.Add(-time.Hour))
+			publish("/last", now.Add(2*time.Second))
 		}
 		if !lines.Scan() {
 			t.Fatal(lines.Err())
 		}
 		if e, err := event.Parse(lines.Bytes()); err != nil || e.Target != want {
-			t.Errorf("%q is where %q belongs, %v", e.Target, want, err)
+			t.Errorf("%q instead of %q, %v", e.Target, want, err)
 		}
 	}
 }
 
-// Root removes what was kept, and it's told what that has brought.
+// Root removes recorded events, and gets the size before and after.
 func TestPrune(t *testing.T) {
 	d, c := served(t, DefaultLimits)
-	refusedWith(t, c.Do("POST", api.Prune, api.Keep{}, nil), 400, "events that are kept")
-	folder := kept(t, d)
+	wantRejection(t, c.Do("POST", api.Prune, api.Keep{}, nil), 400, "where events are recorded")
+	folder := recordEvents(t, d)
 	for i := range 100 {
 		d.hub.publish(7, &event.Event{Kind: event.Denial, Session: "one", Target: fmt.Sprint(i)})
 	}
 	_ = d.cfg.Audit.Sync()
-	refusedWith(t, c.Do("POST", api.Prune, api.Keep{Bytes: -1}, nil), 400, "how many bytes")
+	wantRejection(t, c.Do("POST", api.Prune, api.Keep{Bytes: -1}, nil), 400, "the number of bytes")
 	var p api.Pruned
 	if err := c.Do("POST", api.Prune, api.Keep{Bytes: 4000}, &p); err != nil || p.Before < 50000 || p.After > 4000 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if list := heard(t, c, "since=2000-01-01T00:00:00Z&kind=gap"); len(list) != 1 || list[0].Count < 100 {
+	if list := recorded(t, c, "since=2000-01-01T00:00:00Z&kind=gap"); len(list) != 1 || list[0].Count < 100 {
 		t.Errorf("%+v", list)
 	}
 	if r, err := audit.Verify(folder, "", func(int64, int64) {}); err != nil || len(r.Problems) > 0 || r.Removed < 100 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := d.prune(&request{peer: &peer.Peer{UID: 7}}); err == nil {
-		t.Error("somebody else than root may")
+		t.Error("a user other than root may prune")
 	}
 }

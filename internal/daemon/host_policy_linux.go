@@ -34,9 +34,9 @@ func (d *Daemon) restrictToHost(o origin, st *api.Start, c *policy.Compiled) (*p
 	}
 	host, err := d.host(o, st, c, c.TmpDir)
 	if err != nil && o.runs && c.TmpDir != "" { // the session may have changed its TMPDIR, which must not prevent the reload
-		spoilt := err
+		tmpErr := err
 		if host, err = d.host(o, st, c, ""); err == nil {
-			d.log("the host's policies let the session of process %d no longer write its TMPDIR: %v", o.pid, spoilt)
+			d.log("the host's policies no longer let the session of process %d write its TMPDIR: %v", o.pid, tmpErr)
 		}
 	}
 	if f := (*statusError)(nil); errors.As(err, &f) {
@@ -63,12 +63,12 @@ type origin struct {
 // namespace of its own, where some are read-only.
 func (d *Daemon) sameMounts(o origin) error {
 	if d.mounts == 0 {
-		return reject(503, "toolguardd can't find the machine's mount namespace, for which the host's policies are: it needs CAP_SYS_PTRACE")
+		return reject(503, "toolguardd can't find the machine's mount namespace, to which the host's policies apply: it needs CAP_SYS_PTRACE")
 	}
 	if o.mounts != d.mounts {
-		return reject(403, "this machine has policies of the host's, and process %d sees files in another mount namespace, where their names may "+
-			"stand for other files: start toolguard outside of the container or the unshare, or from a systemd unit without PrivateTmp=, "+
-			"ProtectSystem= and the like", o.pid)
+		return reject(403, "this host has policies, and process %d is in another mount namespace, where their paths may name "+
+			"other files: start toolguard outside of the container or the unshare, or from a systemd unit without PrivateTmp=, "+
+			"ProtectSystem= and similar settings", o.pid)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func checkTmpDir(dir string, uid int) error {
 		return err
 	}
 	if int(st.Uid) != uid || st.Mode&0o777 != 0o700 {
-		return fmt.Errorf("it's user %d's with mode %04o, and must be user %d's with 0700", st.Uid, st.Mode&0o777, uid)
+		return fmt.Errorf("it belongs to user %d with mode %04o, and must belong to user %d with 0700", st.Uid, st.Mode&0o777, uid)
 	}
 	return nil
 }
@@ -110,8 +110,8 @@ func (d *Daemon) hasHost() (bool, error) {
 func (d *Daemon) host(o origin, st *api.Start, c *policy.Compiled, tmp string) (*policy.Compiled, error) {
 	if tmp != "" {
 		if err := checkTmpDir(tmp, o.uid); err != nil {
-			return nil, reject(403, "the host's policies can't be put around this one, since its TMPDIR %s isn't one that toolguard makes: %v; "+
-				"start toolguard without one of your own making", tmp, err)
+			return nil, reject(403, "the host's policies can't restrict this policy, because toolguard didn't make its TMPDIR %s: %v; "+
+				"start toolguard without a TMPDIR of your own", tmp, err)
 		}
 	}
 	home := ""
@@ -133,7 +133,7 @@ func (d *Daemon) host(o origin, st *api.Start, c *policy.Compiled, tmp string) (
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range host.Rules { // it may have become a symlink since it was looked at
+	for _, r := range host.Rules { // it may have become a symlink since the check
 		if tmp != "" && r.FS != nil && r.FS.Written == tmp && r.FS.Path != tmp {
 			return nil, reject(409, "the TMPDIR %s leads to %s", tmp, r.FS.Path)
 		}

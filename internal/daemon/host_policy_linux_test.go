@@ -15,7 +15,7 @@ import (
 
 const someone = 65534
 
-// withHost is a toolguardd with a policy of the host's, which lets files be read.
+// withHost is a toolguardd with a host policy that allows reading.
 func withHost(t *testing.T) *Daemon {
 	t.Helper()
 	d, _ := served(t, DefaultLimits)
@@ -28,8 +28,8 @@ func withHost(t *testing.T) *Daemon {
 	return d
 }
 
-// hosted is what toolguardd makes of a policy that allows all files.
-func hosted(t *testing.T, d *Daemon, tmp string, o origin) (*policy.Compiled, error) {
+// restricted is a policy that allows all files, restricted by the host's policies.
+func restricted(t *testing.T, d *Daemon, tmp string, o origin) (*policy.Compiled, error) {
 	t.Helper()
 	layer := policy.SourceLayer{Authority: policy.Session}
 	layer.Defaults[policy.FS] = policy.Allow
@@ -42,7 +42,7 @@ func hosted(t *testing.T, d *Daemon, tmp string, o origin) (*policy.Compiled, er
 	return d.restrictToHost(o, &api.Start{}, c)
 }
 
-// The host's policies let the TMPDIR be written, so it must be one that toolguard has made for the session.
+// The host's policies allow writing the TMPDIR, so toolguard must have made it.
 func TestHostTmpDir(t *testing.T) {
 	d := withHost(t)
 	base := t.TempDir()
@@ -62,20 +62,20 @@ func TestHostTmpDir(t *testing.T) {
 		{"/var", "name"},
 		{folder("other", someone, 0o700), "name"},
 		{folder("toolguard-open", someone, 0o755), "mode 0755"},
-		{folder("toolguard-roots", 0, 0o700), "user 0's"},
+		{folder("toolguard-roots", 0, 0o700), "belongs to user 0"},
 		{base + "/toolguard-none", "no such"},
 		{base + "/toolguard-link", "it leads to"},
 		{base + "/by/toolguard-own", "it leads to"},
 	} {
-		if c, err := hosted(t, d, x.tmp, origin{mounts: d.mounts, runs: true}); err != nil {
-			t.Errorf("%q keeps another policy from what runs: %v", x.tmp, err)
+		if c, err := restricted(t, d, x.tmp, origin{mounts: d.mounts, runs: true}); err != nil {
+			t.Errorf("%q prevents a reload: %v", x.tmp, err)
 		} else if x.why != "" && c.CheckFS(x.tmp+"/x", policy.Update).Allow {
-			t.Errorf("%q may be written with another policy", x.tmp)
+			t.Errorf("%q may be written after a reload", x.tmp)
 		}
-		c, err := hosted(t, d, x.tmp, origin{mounts: d.mounts})
+		c, err := restricted(t, d, x.tmp, origin{mounts: d.mounts})
 		if x.why != "" {
 			if f := (*statusError)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), x.why) {
-				t.Errorf("%q: %v, and it must be refused for its %q", x.tmp, err, x.why)
+				t.Errorf("%q: %v, and it must be rejected for its %q", x.tmp, err, x.why)
 			}
 			continue
 		}
@@ -91,22 +91,22 @@ func TestHostTmpDir(t *testing.T) {
 	}
 }
 
-// Where files have other names than the host's policies know, no session begins; without such policies it may.
+// In another mount namespace no session begins if the host has policies, because their paths may name other files.
 func TestHostMounts(t *testing.T) {
 	d := withHost(t)
-	_, err := hosted(t, d, "", origin{mounts: 1})
+	_, err := restricted(t, d, "", origin{mounts: 1})
 	if f := (*statusError)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), "another mount namespace") {
 		t.Errorf("%v", err)
 	}
 	must(t, os.Remove(d.cfg.Policies+"/h.toml"))
-	if _, err := hosted(t, d, "/", origin{mounts: 1}); err != nil {
+	if _, err := restricted(t, d, "/", origin{mounts: 1}); err != nil {
 		t.Error(err)
 	}
 }
 
-// A session sees files as the one around it does.
+// A nested session must be in the mount namespace of the outer one.
 func TestWithinMounts(t *testing.T) {
-	p := held(compiled(t, "/etc"))
+	p := policiesOf(compiled(t, "/etc"))
 	defer runtime.KeepAlive(p) // it's in no file
 	outer := &session{id: "1", mounts: 7, recent: weak.Make(p)}
 	d := &Daemon{sessions: map[uint64]*session{1: outer}}

@@ -15,7 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// One user takes no more than a user may, and takes nothing from another one, nor what is guarded from its user.
+// A user's unconfined processes, the user's confined processes, and other users have separate quotas.
 func TestLimits(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 2, Lines: 100, Policies: 1000, Bodies: 1}},
@@ -27,7 +27,7 @@ func TestLimits(t *testing.T) {
 	d.sessions[1] = there
 	user := peer.QuotaKey{UID: 7}
 	for _, x := range []struct {
-		who         peer.QuotaKey
+		key         peer.QuotaKey
 		lines, size int
 		ok          bool
 	}{
@@ -38,7 +38,7 @@ func TestLimits(t *testing.T) {
 		{peer.QuotaKey{UID: 8}, 101, 0, false},
 		{peer.QuotaKey{UID: 7, Confined: true}, 100, 1000, true},
 	} {
-		done, err := d.reserve(x.who, usage{sessions: 1, lines: x.lines, size: x.size})
+		done, err := d.reserve(x.key, usage{sessions: 1, lines: x.lines, size: x.size})
 		if (err == nil) != x.ok {
 			t.Errorf("%+v: %v", x, err)
 		}
@@ -61,7 +61,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What is being made takes room as if it were there.
+// A session that is being created counts as if it existed.
 func TestReservations(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 9, Lines: 100, Policies: 1000}},
@@ -71,24 +71,24 @@ func TestReservations(t *testing.T) {
 	for _, x := range []struct{ first, second usage }{
 		{usage{sessions: 1, lines: 60}, usage{sessions: 1, lines: 41}},
 		{usage{sessions: 1, size: 600}, usage{sessions: 1, size: 401}},
-		{usage{lines: 60}, usage{lines: 41}}, // another policy for a session that is there
+		{usage{lines: 60}, usage{lines: 41}}, // another policy for an existing session
 	} {
 		done, err := d.reserve(user, x.first)
 		must(t, err)
 		if _, err := d.reserve(user, x.second); err == nil {
-			t.Errorf("%+v beside %+v", x.second, x.first)
+			t.Errorf("%+v in addition to %+v", x.second, x.first)
 		}
 		done()
-		again, err := d.reserve(user, x.second)
+		done, err = d.reserve(user, x.second)
 		if err != nil {
 			t.Fatalf("%+v after %+v: %v", x.second, x.first, err)
 		}
-		again()
+		done()
 	}
 	if len(d.reserved) != 0 {
 		t.Errorf("%+v is left", d.reserved)
 	}
-	// What takes no more is no worse than before, whatever the limits are by now.
+	// A change that uses no more is allowed, even above limits that were lowered since.
 	full := &session{uid: 7}
 	full.lines.Store(200)
 	d.sessions[1] = full
@@ -97,7 +97,7 @@ func TestReservations(t *testing.T) {
 	}
 }
 
-// What is over and keeps its place still counts. Who would be refused for that alone waits for a moment.
+// An ended session counts until the kernel has freed it. A request that only such sessions prevent waits a moment.
 func TestLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &Daemon{cfg: Config{Limits: Limits{Sessions: 1}}, sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]usage{}, leaving: map[peer.QuotaKey]usage{}}
@@ -108,14 +108,14 @@ func TestLeaving(t *testing.T) {
 			t.Errorf("%v, after %v", err, time.Since(began))
 		}
 		began = time.Now()
-		if _, err := d.reserve(user, usage{sessions: 2}); err == nil || time.Since(began) != 0 { // it would be refused anyway
+		if _, err := d.reserve(user, usage{sessions: 2}); err == nil || time.Since(began) != 0 { // it would be rejected anyway
 			t.Errorf("%v, after %v", err, time.Since(began))
 		}
 		time.AfterFunc(500*time.Millisecond, gone)
 		done, err := d.reserve(user, one)
 		must(t, err)
 		began = time.Now()
-		if _, err := d.reserve(user, one); err == nil || time.Since(began) != 0 { // it's one that is being made
+		if _, err := d.reserve(user, one); err == nil || time.Since(began) != 0 { // a session is being created
 			t.Errorf("%v, after %v", err, time.Since(began))
 		}
 		done()
@@ -125,7 +125,7 @@ func TestLeaving(t *testing.T) {
 	})
 }
 
-// Of a user's sessions only so many have egress.
+// The number of a user's sessions with egress is limited.
 func TestNetworks(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 9, Networks: 2, Lines: 100, Policies: 1000, Bodies: 1}},
@@ -137,22 +137,22 @@ func TestNetworks(t *testing.T) {
 	if _, err := d.reserve(user, usage{1, 1, 1, 1}); err == nil {
 		t.Error("a third network")
 	}
-	for _, who := range []peer.QuotaKey{user, {UID: 8}, {UID: 7, Confined: true}} {
+	for _, key := range []peer.QuotaKey{user, {UID: 8}, {UID: 7, Confined: true}} {
 		more := usage{1, 1, 1, 1}
-		if who == user {
+		if key == user {
 			more.networks = 0
 		}
-		if _, err := d.reserve(who, more); err != nil {
-			t.Errorf("%+v: %v", who, err)
+		if _, err := d.reserve(key, more); err != nil {
+			t.Errorf("%+v: %v", key, err)
 		}
 	}
 	done()
 	if _, err := d.reserve(user, usage{1, 1, 1, 1}); err != nil {
-		t.Errorf("when there's one less: %v", err)
+		t.Errorf("after one has ended: %v", err)
 	}
 }
 
-// Bodies of one user's requests are read one after the other, another one's beside them.
+// The bodies of one user's requests are read one after the other, those of other users in parallel.
 func TestTurns(t *testing.T) {
 	d := &Daemon{cfg: Config{Limits: Limits{Bodies: 1}}, turns: map[peer.QuotaKey]chan struct{}{}}
 	done, err := d.acquireTurn(t.Context(), peer.QuotaKey{UID: 7})
@@ -166,7 +166,7 @@ func TestTurns(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := d.acquireTurn(t.Context(), peer.QuotaKey{UID: 7, Confined: true}); err != nil {
-		t.Errorf("the guarded keep their user waiting: %v", err)
+		t.Errorf("confined processes wait for their user's unconfined ones: %v", err)
 	}
 	done()
 	if _, err := d.acquireTurn(t.Context(), peer.QuotaKey{UID: 7}); err != nil {
@@ -174,20 +174,20 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Who has to wait for too long is told to try again.
+// A request that waits too long is rejected, and may be sent again.
 func TestLongTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &Daemon{cfg: Config{Limits: Limits{Bodies: 1}}, turns: map[peer.QuotaKey]chan struct{}{}}
 		if _, err := d.acquireTurn(t.Context(), peer.QuotaKey{UID: 7}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.acquireTurn(t.Context(), peer.QuotaKey{UID: 7}); err == nil || err.(*statusError).status != 429 || !strings.Contains(err.Error(), "1 requests of user 7's") {
+		if _, err := d.acquireTurn(t.Context(), peer.QuotaKey{UID: 7}); err == nil || err.(*statusError).status != 429 || !strings.Contains(err.Error(), "1 long requests of user 7") {
 			t.Error(err)
 		}
 	})
 }
 
-// Who doesn't say what he has announced keeps nobody else waiting, and is sent away.
+// A client that doesn't send the announced body is rejected, and doesn't block other clients.
 func TestSilentBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &Daemon{bodies: make(chan struct{}, 1)}
@@ -213,7 +213,7 @@ func TestSilentBody(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(d.bodies) != 0 {
-			t.Error("others wait until he has said it")
+			t.Error("other clients wait for the body")
 		}
 		answer, err := io.ReadAll(asked)
 		if waited := time.Since(since); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") || waited > 2*answering {
@@ -239,10 +239,10 @@ func (l *onlyOne) Close() error {
 
 func (l *onlyOne) Addr() net.Addr { return &net.UnixAddr{} }
 
-// So many policies are parsed at a time, whoever they are from.
+// The number of policies that are parsed at a time is limited for all users together.
 func TestBodies(t *testing.T) {
 	d, c := served(t, DefaultLimits)
-	d.unavailable = "" // the mistakes come before the kernel
+	d.unavailable = "" // requests are checked before the kernel is used
 	for range maxBodies {
 		d.bodies <- struct{}{}
 	}
@@ -250,15 +250,15 @@ func TestBodies(t *testing.T) {
 	go func() { done <- c.Do("POST", api.Sessions, api.Start{}, nil) }()
 	select {
 	case err := <-done:
-		t.Fatalf("one more is read at once: %v", err)
+		t.Fatalf("one more is parsed at once: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	<-d.bodies
-	refusedWith(t, <-done, 400, "a policy and a command")
+	wantRejection(t, <-done, 400, "needs a policy and a command")
 }
 
-// After a reload a session has two images in the kernel, and three policies, and not more however often: the first, the one in force and the
-// one before. One within others has their policies too.
+// After any number of reloads a session has two images in the kernel and three policies: the first, the current and the former one. A nested
+// session's size includes the policies of the outer ones.
 func TestFill(t *testing.T) {
 	d := &Daemon{sessions: map[uint64]*session{}}
 	var r record

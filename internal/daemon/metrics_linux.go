@@ -17,31 +17,31 @@ import (
 	"github.com/toolguard/toolguard/internal/metrics"
 )
 
-// counts is what toolguardd counts since it was started.
+// counts are the metrics that toolguardd counts since its start.
 type counts struct {
 	events   *metrics.Counter
 	denials  *metrics.Counter
 	lost     *metrics.Counter
 	began    *metrics.Counter
-	refused  *metrics.Counter
+	failed   *metrics.Counter
 	starting *metrics.Histogram
-	kept     *metrics.Histogram
+	recorded *metrics.Histogram
 
 	cpu           atomic.Uint64 // milliseconds
 	read, written atomic.Uint64
 	memory        *metrics.Histogram
 	unmeasured    atomic.Uint64
 
-	uncounted atomic.Uint64 // gaps that don't say how much was lost
+	uncounted atomic.Uint64 // gaps without the number of lost events
 }
 
 func newCounts() *counts {
 	return &counts{
 		events: metrics.NewCounter("kind"), denials: metrics.NewCounter("resource", "reason"), lost: metrics.NewCounter("where"),
-		began: metrics.NewCounter(), refused: metrics.NewCounter("status"),
+		began: metrics.NewCounter(), failed: metrics.NewCounter("status"),
 		starting: metrics.NewHistogram(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
 		memory:   metrics.NewHistogram(16<<20, 64<<20, 256<<20, 1<<30, 4<<30, 16<<30),
-		kept:     metrics.NewHistogram(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
+		recorded: metrics.NewHistogram(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
 	}
 }
 
@@ -64,7 +64,7 @@ func (c *counts) onDisk(events []event.Event) {
 	now := time.Now()
 	for i := range events {
 		if e := &events[i]; e.Kind == event.Denial && e.Count <= 1 && !e.Time.IsZero() {
-			c.kept.Observe(now.Sub(e.Time).Seconds())
+			c.recorded.Observe(now.Sub(e.Time).Seconds())
 		}
 	}
 }
@@ -77,13 +77,13 @@ func (c *counts) start(since time.Time, err error) {
 		c.began.Add(1)
 		c.starting.Observe(time.Since(since).Seconds())
 	case errors.As(err, &f):
-		c.refused.Add(1, strconv.Itoa(f.status))
+		c.failed.Add(1, strconv.Itoa(f.status))
 	default:
-		c.refused.Add(1, "500")
+		c.failed.Add(1, "500")
 	}
 }
 
-// usage counts what an ended session used. What is in an outer session's cgroup counts there.
+// usage counts the usage of an ended session. A nested session in the outer one's cgroup counts there.
 func (c *counts) usage(u *event.Usage, outermost bool) {
 	if u.Missing != "" {
 		c.unmeasured.Add(1)
@@ -130,7 +130,7 @@ func (d *Daemon) page() string {
 	p.Gauge("toolguard_ready", "Whether sessions can begin: 1, else 0.", well)
 	p.Gauges("toolguard_sessions", "Sessions that there are.", "state", states)
 	p.Counter("toolguard_sessions_started_total", "Sessions that were made.", c.began)
-	p.Counter("toolguard_sessions_refused_total", "Sessions that weren't made, by the status of the answer.", c.refused)
+	p.Counter("toolguard_sessions_refused_total", "Sessions that weren't made, by the status of the answer.", c.failed)
 	p.Histogram("toolguard_session_start_seconds", "How long making a session took.", c.starting)
 	p.Total("toolguard_sessions_cpu_seconds_total", "Processor time of sessions that have ended.", float64(c.cpu.Load())/1000)
 	p.Total("toolguard_sessions_read_bytes_total", "What they read from disks.", float64(c.read.Load()))
@@ -159,7 +159,7 @@ func (d *Daemon) auditPage(p *metrics.Page) (uncounted uint64) {
 	p.Total("toolguard_audit_withheld_total", "Events beyond their user's quota, which were counted only.", float64(u.OverQuota))
 	p.Total("toolguard_audit_unsent_total", "Records that were removed before every sink had them.", float64(u.Unsent))
 	p.Gauges("toolguard_sink_behind_records", "Records that a sink hasn't got, as the shipper says.", "sink", u.Behind)
-	p.Histogram("toolguard_audit_delay_seconds", "From a denial in the kernel until it's kept on the disk.", d.counts.kept)
+	p.Histogram("toolguard_audit_delay_seconds", "From a denial in the kernel until it's kept on the disk.", d.counts.recorded)
 	return u.Inexact
 }
 

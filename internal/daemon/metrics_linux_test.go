@@ -24,10 +24,10 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// What is counted can be read by root, and without anybody's name by whoever reads the socket for that.
+// Root reads the metrics from the main socket, and every user from the metrics socket. They contain no names of users or sessions.
 func TestMetrics(t *testing.T) {
 	d, c := served(t, DefaultLimits)
-	kept(t, d)
+	recordEvents(t, d)
 	d.cfg.Audit.Observe(d.counts.onDisk)
 	secret := "5ecre7"
 	d.hub.publish(1234554321, &event.Event{Kind: event.Denial, Session: secret, Tool: secret, Target: secret, Resource: "fs", Reason: "no_rule", Time: time.Now()})
@@ -70,7 +70,7 @@ func TestMetrics(t *testing.T) {
 	if status, text := get("/healthz"); status != 503 || strings.Contains(text, "no kernel") {
 		t.Errorf("%d, %s", status, text)
 	}
-	refusedWith(t, c.Do("GET", api.Health, nil, nil), 503, "")
+	wantRejection(t, c.Do("GET", api.Health, nil, nil), 503, "")
 	d.unavailable = ""
 	if status, text := get("/healthz"); status != 200 || text != "ok\n" {
 		t.Errorf("%d, %s", status, text)
@@ -103,10 +103,10 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// What the alerts, the dashboard and the documentation speak of there is, and the documentation has all of it.
+// The alerts, the dashboard and the documentation name existing metrics only, and the documentation describes all.
 func TestMetricsAreNamed(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
-	kept(t, d)
+	recordEvents(t, d)
 	there := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(d.page(), -1) {
 		there[m[1]] = true
@@ -126,7 +126,7 @@ func TestMetricsAreNamed(t *testing.T) {
 		}
 		for _, name := range names {
 			if !there[name] {
-				t.Errorf("%s names %s, which there isn't", file, name)
+				t.Errorf("%s names %s, which doesn't exist", file, name)
 			}
 		}
 	}
@@ -142,15 +142,15 @@ func TestMetricsAreNamed(t *testing.T) {
 	}
 }
 
-// Prometheus's own program takes the page, the alerts and the dashboard's queries, and the labels that these go by are the page's.
+// promtool accepts the page, the alerts and the dashboard's queries, and their labels exist in the page.
 func TestPromtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("needs promtool")
 	}
 	d, _ := served(t, DefaultLimits)
-	kept(t, d)
-	for _, c := range []*metrics.Counter{d.counts.events, d.counts.lost, d.counts.refused} {
+	recordEvents(t, d)
+	for _, c := range []*metrics.Counter{d.counts.events, d.counts.lost, d.counts.failed} {
 		c.Add(1, "x")
 	}
 	d.counts.denials.Add(1, "fs", "protected")
@@ -207,7 +207,7 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// The alert about a sink that gets nothing is about one that is never asked for, however little happens, and about none that only lags behind.
+// The alert about stuck sinks fires for a sink that makes no progress, even with few events, and not for one that lags behind.
 func TestAlertOfSinks(t *testing.T) {
 	alerts(t, `
   - {series: 'toolguard_audit_records_total{instance="busy"}', values: '100+7x90'}
@@ -224,7 +224,7 @@ func TestAlertOfSinks(t *testing.T) {
     - {labels: '{instance="quiet",sink="stuck"}', value: 1}`)
 }
 
-// What happens the first time, or as toolguardd starts, is told of as well, though nothing was counted before.
+// The alerts also fire for the first occurrence, and for one at the start of toolguardd, before which nothing was counted.
 func TestAlertsOfFirst(t *testing.T) {
 	alerts(t, `
   - {series: 'toolguard_gaps_uncounted_total{instance="again"}', values: '1x90'}
@@ -248,8 +248,8 @@ func TestAlertsOfFirst(t *testing.T) {
     - {labels: '{alertname="ToolguardProtectedTouched",instance="again"}', value: 1}`)
 }
 
-// alerts makes sure that of such series the alerts tell what they should.
-func alerts(t *testing.T, series, tells string) {
+// alerts runs promtool's tests of the alerts on time series.
+func alerts(t *testing.T, series, expected string) {
 	t.Helper()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -265,7 +265,7 @@ tests:
 - interval: 1m
   input_series:%s
   promql_expr_test:%s
-`, rules, series, tells), 0o600); err != nil {
+`, rules, series, expected), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(promtool, "test", "rules", made).CombinedOutput(); err != nil {

@@ -20,7 +20,7 @@ import (
 // networkRecord is the part of a session's file about its network.
 type networkRecord struct {
 	Upstream   []netip.AddrPort // the name servers that egress asks
-	Place      uint64           // the inode of its network namespace
+	Namespace  uint64           `json:"Place"` // the inode of its network namespace
 	Intercepts bool             // its command has a certificate authority
 }
 
@@ -30,7 +30,7 @@ const maxResolvers = 3
 // whyNoNetwork is the reason why toolguardd can't enforce network rules for sessions nested in a session, or for outermost ones (0).
 func (d *Daemon) whyNoNetwork(from uint64) string {
 	if d.noNetwork == "" && d.isLimited(from) {
-		return "the session around it has limits of memory, processes, processor or disk, whose cgroup nothing within leaves"
+		return "the outer session has limits of memory, processes, processor or disk, whose cgroup no nested session may leave"
 	}
 	return d.noNetwork
 }
@@ -48,16 +48,16 @@ func (d *Daemon) network(from uint64, st *api.Start) (*networkRecord, error) {
 	if why := d.whyNoNetwork(from); why != "" {
 		return nil, reject(422, "network rules can't be enforced: %s", why)
 	}
-	if outer != nil { // what answers within answers to what is without
+	if outer != nil { // a nested session uses the name servers of the outer one
 		return &networkRecord{Upstream: outer.Upstream}, nil
 	}
 	list := st.Network.Resolvers
 	if len(list) == 0 || len(list) > maxResolvers {
-		return nil, reject(400, "a session's network takes one to %d name servers", maxResolvers)
+		return nil, reject(400, "a session's network needs one to %d name servers", maxResolvers)
 	}
 	for _, a := range list {
 		if !a.IsValid() || a.Port() != 53 {
-			return nil, reject(400, "%s is no name server's address", a)
+			return nil, reject(400, "%s isn't the address of a name server", a)
 		}
 	}
 	return &networkRecord{Upstream: list}, nil
@@ -103,25 +103,25 @@ func (s *session) netConfig(c *policy.Compiled) (denials.Source, denials.Config)
 
 // beginNetwork enforces the network on the session's cgroup, which is still empty, in its client's network namespace.
 func (s *session) beginNetwork(c *policy.Compiled) error {
-	place, err := network.NamespaceOf(s.client.FD)
+	namespace, err := network.NamespaceOf(s.client.FD)
 	if err != nil {
 		return err
 	}
-	inode, err := inodeOf(place)
+	inode, err := inodeOf(namespace)
 	if err == nil {
 		s.net, err = network.Load()
 		go func() { _ = network.Preload() }() // the session that needs it next reports why it can't be had
 	}
 	if err != nil {
-		_ = place.Close()
+		_ = namespace.Close()
 		return err
 	}
 	source, cfg := s.netConfig(c)
-	s.network.Place, s.network.Intercepts = inode, c.Intercepts()
-	s.bundle, err = s.net.Begin(source, cfg, network.Place{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream})
+	s.network.Namespace, s.network.Intercepts = inode, c.Intercepts()
+	s.bundle, err = s.net.Begin(source, cfg, network.Place{Group: s.group.Load().Group, Network: namespace, Upstream: s.network.Upstream})
 	if err != nil {
 		s.net = nil // Begin has closed it
-		_ = place.Close()
+		_ = namespace.Close()
 	}
 	return err
 }
@@ -143,27 +143,27 @@ func (s *session) resumeNetwork(c *policy.Compiled) {
 	}
 	s.d.log("session %s: its network can't be taken over, and all names stay denied: %v", s.id, err)
 	if s.denials != nil {
-		s.denials.Missed("toolguardd", fmt.Sprintf("the network can't be taken over from the toolguardd before: names stay denied, and denied addresses go unreported: %v", err))
+		s.denials.Missed("toolguardd", fmt.Sprintf("the network can't be taken over from the former toolguardd: names stay denied, and denials of addresses go unreported: %v", err))
 	}
 }
 
 func (s *session) takeOverNetwork(c *policy.Compiled) error {
-	place, err := s.findNamespace()
+	namespace, err := s.findNamespace()
 	if err != nil {
 		return err
 	}
 	source, cfg := s.netConfig(c)
-	at := network.Place{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream}
+	at := network.Place{Group: s.group.Load().Group, Network: namespace, Upstream: s.network.Upstream}
 	if s.net, err = network.Resume(source, cfg, s.record.Generation, at); err != nil {
-		_ = place.Close()
+		_ = namespace.Close()
 	}
 	return err
 }
 
 // findNamespace finds the session's network namespace, by its client or by the processes in its cgroup.
 func (s *session) findNamespace() (*os.File, error) {
-	if place := s.namespaceOf(s.client.FD); place != nil {
-		return place, nil
+	if namespace := s.namespaceOf(s.client.FD); namespace != nil {
+		return namespace, nil
 	}
 	pids, err := s.group.Load().Processes()
 	if err != nil {
@@ -174,10 +174,10 @@ func (s *session) findNamespace() (*os.File, error) {
 		if err != nil {
 			continue
 		}
-		place := s.namespaceOf(fd)
+		namespace := s.namespaceOf(fd)
 		_ = unix.Close(fd)
-		if place != nil {
-			return place, nil
+		if namespace != nil {
+			return namespace, nil
 		}
 	}
 	return nil, errors.New("none of its processes is in the network namespace where it began")
@@ -185,15 +185,15 @@ func (s *session) findNamespace() (*os.File, error) {
 
 // namespaceOf is a process's network namespace, if it's the session's.
 func (s *session) namespaceOf(pidfd int) *os.File {
-	place, err := network.NamespaceOf(pidfd)
+	namespace, err := network.NamespaceOf(pidfd)
 	if err != nil {
 		return nil
 	}
-	if inode, err := inodeOf(place); err != nil || inode != s.network.Place {
-		_ = place.Close()
+	if inode, err := inodeOf(namespace); err != nil || inode != s.network.Namespace {
+		_ = namespace.Close()
 		return nil
 	}
-	return place
+	return namespace
 }
 
 // reloadNetwork changes the policy of the network. The caller has locked changing.
@@ -202,12 +202,12 @@ func (s *session) reloadNetwork(generation uint32, c *policy.Compiled) error {
 		return nil
 	}
 	if s.net == nil {
-		return reject(409, "the network of session %s couldn't be taken over from the toolguardd before: end it ('toolguard sessions kill %s')", s.id, s.id)
+		return reject(409, "the network of session %s couldn't be taken over from the former toolguardd: end it ('toolguard sessions kill %s')", s.id, s.id)
 	}
 	return s.net.Reload(generation, c)
 }
 
-// closeNestedSockets makes the outer session whose network applies close the sockets that this session has passed on.
+// closeNestedSockets makes the outer session whose network applies close the sockets that this session has passed to other processes.
 func (s *session) closeNestedSockets(g *managed.Group) {
 	outer := s.d.networkAround(s.from)
 	if s.network != nil || outer == nil {

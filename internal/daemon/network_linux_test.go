@@ -19,15 +19,15 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// A session within one whose network is held has no network of its own, and a cgroup beneath: its sockets end with it, whoever has them, and with
-// what the other's next policy doesn't grant.
-func TestSocketsWithin(t *testing.T) {
+// A session nested in one whose network rules are enforced has no network of its own, and a cgroup beneath the outer one's. Its sockets are
+// closed when it ends, whichever process has them, and when the outer session's new policy doesn't allow them.
+func TestNestedSockets(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	childtest.Must(t, err)
 	defer l.Close()
 	go nettest.Accept(l, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	outer := d.guard(t, 1, 1000, netOrder{Allowed: l.Addr().String()})
+	outer := d.confineNet(t, 1, 1000, netOrder{Allowed: l.Addr().String()})
 	d.sessions[1] = outer.session
 	g, err := managed.NewIn(outer.group.Load().Path(), "2", policy.Limits{}, cgroup.Probe())
 	childtest.Must(t, err)
@@ -37,7 +37,7 @@ func TestSocketsWithin(t *testing.T) {
 		ends func()
 	}{
 		{"it ends", func() { inner.closeNestedSockets(g) }},
-		{"the other's", func() { childtest.Must(t, outer.reloadNetwork(2, allows(t, "127.1.0.1:1"))) }}, // the last: nothing is granted then
+		{"the outer session's reload", func() { childtest.Must(t, outer.reloadNetwork(2, allows(t, "127.1.0.1:1"))) }}, // the last row: nothing is granted afterwards
 	} {
 		cmd := exec.Command("bash", "-c", fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d && echo open && cat <&3", l.Addr().(*net.TCPAddr).Port))
 		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}

@@ -16,8 +16,8 @@ import (
 
 // policies are the policies of a session. Each is in an immutable file in the session's folder.
 type policies struct {
-	asked   *policy.Compiled // what the one in force is, without those of the sessions around it, and the host's
-	size    int              // of the request that brought it
+	asked   *policy.Compiled // the policy in force without the restrictions of the outer sessions and the host
+	size    int              // of the request with it
 	inForce *policy.Compiled
 	all     map[uint32]*policy.Compiled // the first, and those in force now and before, by generation
 }
@@ -32,9 +32,9 @@ func (r *record) fill(lines, size, around int) {
 			r.Sizes[kept] = n
 		}
 	}
-	r.Lines, r.Latest, r.Size, r.Held = r.Latest+lines, lines, size, 0
+	r.Lines, r.Latest, r.Size, r.StoredSize = r.Latest+lines, lines, size, 0
 	for _, n := range r.Sizes {
-		r.Held += n
+		r.StoredSize += n
 	}
 }
 
@@ -68,9 +68,9 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	s.mu.Lock()
 	st, info := s.record.Start, s.record.Info
 	s.mu.Unlock()
-	if asked.Workspace != info.Workspace || asked.TmpDir != "" && asked.TmpDir != info.TmpDir { // what runs there may have made symlinks of them
-		return reject(409, "the policy is for the workspace %s and the TMPDIR %q, and session %s has %s and %q: has one of them been moved, or "+
-			"become a symlink?", asked.Workspace, asked.TmpDir, s.id, info.Workspace, info.TmpDir)
+	if asked.Workspace != info.Workspace || asked.TmpDir != "" && asked.TmpDir != info.TmpDir { // processes of the session may have made symlinks of them
+		return reject(409, "the policy is for the workspace %s and the TMPDIR %q, but session %s has %s and %q: check that neither was moved or "+
+			"replaced by a symlink", asked.Workspace, asked.TmpDir, s.id, info.Workspace, info.TmpDir)
 	}
 	by := origin{s.from, s.uid, s.client.PID, s.mounts, true}
 	c, err := s.d.restrict(by, &st, asked)
@@ -79,7 +79,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	}
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if s.d.checkNested(s.from, c) != nil { // the one around it got another policy meanwhile
+	if s.d.checkNested(s.from, c) != nil { // the outer session's policy has changed meanwhile
 		if c, err = s.d.restrict(by, &st, asked); err != nil {
 			return err
 		}
@@ -88,11 +88,11 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 		}
 	}
 	if now := s.currentState(); s.denials == nil || now == api.Ending {
-		return reject(409, "session %s is %s: only one that runs can get another policy", s.id, now)
+		return reject(409, "session %s is %s: only the policy of a running session can be changed", s.id, now)
 	}
 	if s.record.Flags&^(loader.FlagsOf(c)|s.record.Sockets) != 0 {
-		return reject(409, "new namespaces, internet sockets and kernel calls, which the session was allowed at its start, can't be taken "+
-			"from it while it runs: end it ('toolguard sessions kill %s')", s.id)
+		return reject(409, "a running session keeps the new namespaces, internet sockets and kernel calls that it was allowed at its start: end it "+
+			"('toolguard sessions kill %s')", s.id)
 	}
 	if n := s.network; n != nil && c.Intercepts() && !n.Intercepts {
 		return reject(409, "tls_intercept can't be turned on for session %s while it runs: its command has no certificate authority; "+
@@ -110,7 +110,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	defer runtime.KeepAlive(former)
 	before, r := s.record, s.record
 	r.fill(img.Lines(), size, s.d.sizeOf(s.from))
-	done, err := s.d.reserve(s.quotaKey(), usage{lines: max(0, r.Lines-before.Lines), size: max(0, r.Held-before.Held)})
+	done, err := s.d.reserve(s.quotaKey(), usage{lines: max(0, r.Lines-before.Lines), size: max(0, r.StoredSize-before.StoredSize)})
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	s.mu.Unlock()
 	s.d.removePolicies(&before, &r)
 	s.lines.Store(int64(r.Lines))
-	s.size.Store(int64(r.Held))
-	s.denials.Emit(event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "the session got another policy"}})
+	s.size.Store(int64(r.StoredSize))
+	s.denials.Emit(event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "the session's policy was changed"}})
 	return nil
 }

@@ -12,16 +12,16 @@ type Limits struct {
 	Sessions    int `toml:"sessions"`    // at a time
 	Networks    int `toml:"networks"`    // of them, those that have egress
 	Connections int `toml:"connections"` // at a time
-	Bodies      int `toml:"-"`           // requests that take long, with a policy, at a time; others wait
+	Bodies      int `toml:"-"`           // long requests (with a policy) at a time; further ones wait
 	Policies    int `toml:"policies"`    // bytes of policies, of all of the user's sessions together
 	Lines       int `toml:"lines"`       // of the kernel's capacity for policies, of all of the user's sessions together
 }
 
-// DefaultLimits leave capacity for several users: the kernel's tables hold 1,024 sessions and 131,072 lines.
+// DefaultLimits leave capacity for several users: the kernel's tables have 1,024 sessions and 131,072 lines.
 var DefaultLimits = Limits{Sessions: 128, Networks: 32, Connections: 256, Bodies: 4, Policies: 64 << 20, Lines: 32768}
 
-// A body takes its size to read, and what it says as many times more as maxValues allows, 100 MiB in all at most. So it's the number of
-// those that are parsed at a time that bounds what toolguardd takes. Of honest ones none that is short enough says as much.
+// Parsing a body uses many times its size, at most 100 MiB with maxValues values. So the number of bodies that are parsed at a time bounds
+// toolguardd's memory. No policy that can be enforced has as many values.
 const (
 	maxBodies = 4
 	maxValues = 1 << 19
@@ -100,12 +100,12 @@ func (d *Daemon) addUsage(in map[peer.QuotaKey]usage, key peer.QuotaKey, more us
 func (l Limits) allow(key peer.QuotaKey, all, more usage) error {
 	switch {
 	case more.sessions > 0 && all.sessions > l.Sessions:
-		return reject(429, "user %d has %d sessions already, which is as many as one may have ('toolguard sessions list')", key.UID, all.sessions-1)
+		return reject(429, "user %d has %d sessions already, the most that one user may have ('toolguard sessions list')", key.UID, all.sessions-1)
 	case more.networks > 0 && all.networks > l.Networks:
-		return reject(429, "user %d has %d sessions whose network rules toolguardd enforces, which is as many as one may have "+
+		return reject(429, "user %d has %d sessions whose network rules toolguardd enforces, the most that one user may have "+
 			"('toolguard sessions list')", key.UID, all.networks-1)
 	case more.lines > 0 && all.lines > l.Lines, more.size > 0 && all.size > l.Policies:
-		return reject(429, "the policies of user %d's sessions would take %d lines in the kernel and %d bytes, and one user may take %d and %d",
+		return reject(429, "the policies of user %d's sessions would use %d lines in the kernel and %d bytes, and one user may use %d and %d",
 			key.UID, all.lines, all.size, l.Lines, l.Policies)
 	}
 	return nil
@@ -120,18 +120,18 @@ func (d *Daemon) acquireTurn(ctx context.Context, key peer.QuotaKey) (done func(
 		d.turns[key] = c
 	}
 	d.mu.Unlock()
-	return acquire(ctx, c, reject(429, "%d requests of user %d's that take long are under way already, which is as many as one may have: try "+
+	return acquire(ctx, c, reject(429, "%d long requests of user %d are being processed already, the most that one user may have: try "+
 		"again when those are done", cap(c), key.UID))
 }
 
-// waiting bounds how long a request waits for others.
+// waiting bounds how long a request waits for other requests.
 const waiting = 30 * time.Second
 
 // acquire acquires one of several slots. It returns late after the time waiting.
-func acquire(ctx context.Context, places chan struct{}, late error) (done func(), err error) {
+func acquire(ctx context.Context, slots chan struct{}, late error) (done func(), err error) {
 	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-time.After(waiting):

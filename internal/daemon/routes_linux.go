@@ -29,7 +29,7 @@ type request struct {
 	peer *peer.Peer
 
 	sending sync.Mutex  // locked while a piece of the answer is being sent
-	left    atomic.Bool // no more of them may be
+	left    atomic.Bool // set when nothing more may be sent
 }
 
 // permission is the set of processes that may send a request.
@@ -62,7 +62,7 @@ func (d *Daemon) Handler() http.Handler {
 	plain("GET "+api.Health, unconfined, func(r *request) (any, error) { d.health(r.w, true); return nil, nil })
 	plain("GET "+api.Metrics, unconfined, func(r *request) (any, error) {
 		if r.peer.UID != 0 {
-			return nil, reject(403, "what toolguardd counts of all users together is root's")
+			return nil, reject(403, "only root may read the metrics, which are about all users")
 		}
 		d.writeMetrics(r.w)
 		return nil, nil
@@ -88,13 +88,13 @@ func (d *Daemon) answer(w http.ResponseWriter, r *http.Request, may permission, 
 	req := &request{Request: r, w: w, peer: peer.FromContext(r.Context())}
 	defer req.leave()
 	most := int64(api.MaxBody)
-	if may == starter { // what these say is short
+	if may == starter { // these bodies are short
 		most = 64 << 10
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, most)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute))
 	if may == unconfined && (req.peer.Session != 0 || d.denials.confines(req.peer.PID())) {
-		fail(w, reject(403, "a confined process may begin a session within its own, and nothing else"))
+		fail(w, reject(403, "a confined process may only begin a nested session"))
 		return
 	}
 	answer, err := do(req)
@@ -177,7 +177,7 @@ func (d *Daemon) readPolicy(r *request, v any) (size int, err error) {
 
 // reading waits until fewer than maxBodies policies are being parsed.
 func (d *Daemon) reading(ctx context.Context) (done func(), err error) {
-	return acquire(ctx, d.bodies, reject(503, "toolguardd reads as many policies as it can at a time: try again"))
+	return acquire(ctx, d.bodies, reject(503, "toolguardd is reading the most policies that it can at a time: try again"))
 }
 
 // sessionFor is the session that a request is about. For a user, another user's session doesn't exist.
@@ -195,7 +195,7 @@ func (d *Daemon) sessionFor(r *request, may permission) (*session, error) {
 		return nil, reject(404, "there is no session %s", id)
 	}
 	if may == starter && (r.peer.PID() != s.client.PID || r.peer.Process.Start != s.client.Start || r.peer.Session != s.from) {
-		return nil, reject(403, "this is for the process alone that started session %s", id)
+		return nil, reject(403, "only the process that started session %s may send this request", id)
 	}
 	return s, nil
 }
@@ -213,7 +213,7 @@ func (d *Daemon) status(r *request) (any, error) {
 // facts are the limits that a nested session can have.
 func (d *Daemon) facts(from uint64) cgroup.Support {
 	if d.isLimited(from) {
-		return cgroup.Support{Why: "the session around it has limits already"}
+		return cgroup.Support{Why: "the outer session has limits already"}
 	}
 	return cgroup.Probe()
 }
@@ -277,7 +277,7 @@ func (d *Daemon) putPolicy(r *request, s *session) (any, error) {
 		return nil, err
 	}
 	if body.Policy == nil {
-		return nil, reject(400, "a reload takes a policy")
+		return nil, reject(400, "a reload needs a policy")
 	}
 	if err := s.reload(body.Policy, size); err != nil {
 		return nil, err
@@ -293,7 +293,7 @@ func (d *Daemon) restrictNested(number uint64) {
 			continue
 		}
 		if err := in.reapplyPolicy(); err != nil {
-			d.log("session %s is ended: the new policy of the outer session can't be applied to it: %v", in.id, err)
+			d.log("session %s is ended: it can't be restricted by the new policy of the outer session: %v", in.id, err)
 			in.stop()
 		}
 		d.restrictNested(in.number)
@@ -325,7 +325,7 @@ func putThread(r *request, s *session) (any, error) {
 		return nil, err
 	}
 	if thread == s.client.PID {
-		return nil, reject(400, "a session takes one of a process's later threads, not its first")
+		return nil, reject(400, "the first thread of a process can't enter a session: give another one")
 	}
 	return nil, s.expectThread(thread)
 }

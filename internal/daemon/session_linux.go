@@ -20,21 +20,21 @@ import (
 // record is the contents of a session's file: the state that is neither in the kernel nor a policy.
 type record struct {
 	Number     uint64
-	From       uint64    // the session that it narrows; 0: none
+	From       uint64    // the outer session; 0: none
 	Start      api.Start // without the policy
 	Info       api.Session
-	Client     uint64 // when the toolguard that started it began
-	Mounts     uint32 // the mount namespace that it sees files in
-	Thread     int    // that was put into it
+	Client     uint64 // the start time of the toolguard that started it
+	Mounts     uint32 // its mount namespace
+	Thread     int    // the client's thread in it
 	Lines      int    // of its images, the former one included, which keeps its capacity until the next reload
 	Latest     int    // of them, those of the image in force
-	Size       int    // of the request that brought its policy
-	Held       int    // of those that brought the stored policies, the outer sessions' included
+	Size       int    // of the request with its policy
+	StoredSize int    `json:"Held"` // of the requests with the stored policies, the outer sessions' included
 	Flags      loader.Flags
-	Sockets    loader.Flags   // of these, those that it has because its network is enforced
+	Sockets    loader.Flags   // the flags that it has because its network is enforced
 	Net        *networkRecord // nil: toolguardd doesn't enforce its network
 	Generation uint32         // of the policy in force
-	Sizes      map[uint32]int // of Held, the size of each stored policy, by generation
+	Sizes      map[uint32]int // the part of each stored policy in StoredSize, by generation
 }
 
 // session is a session that this toolguardd owns.
@@ -50,7 +50,7 @@ type session struct {
 	lingers       bool
 	limits        policy.Limits
 	flags         loader.Flags
-	mounts        uint32         // the mount namespace that it sees files in
+	mounts        uint32         // its mount namespace
 	network       *networkRecord // nil: toolguardd doesn't enforce its network
 	kernel        *loader.Session
 	group         atomic.Pointer[managed.Group] // nil: it has none yet
@@ -61,7 +61,7 @@ type session struct {
 	events        *event.Queue
 	ended         chan struct{} // closed when the client reports the end of its command
 	killed        chan struct{} // closed when the session is to be killed
-	over          chan struct{} // closed when nothing of it is left
+	over          chan struct{} // closed when it has ended
 	stop          func()        // closes killed, once
 	dropped       func()        // closes ended, once
 
@@ -86,7 +86,7 @@ func (d *Daemon) newSession(r *record, client *proc.Process) *session {
 		ended: make(chan struct{}), killed: make(chan struct{}), over: make(chan struct{}), record: *r,
 	}
 	s.lines.Store(int64(r.Lines))
-	s.size.Store(int64(r.Held))
+	s.size.Store(int64(r.StoredSize))
 	s.stop = sync.OnceFunc(func() { close(s.killed) })
 	s.dropped = sync.OnceFunc(func() { close(s.ended) })
 	s.events = event.NewQueue(sink(s.publish))
@@ -191,7 +191,7 @@ func (s *session) denialSource() denials.Source {
 func (s *session) denialsConfig(c *policy.Compiled) denials.Config {
 	st := &s.record.Start
 	cfg := denials.Config{Session: s.number, Policy: c, Tool: st.Tool, Agent: st.Agent, Events: s.events, Warn: s.d.note}
-	if s.from == 0 { // or its toolguard is confined itself, and its denials are reported as all others
+	if s.from == 0 { // the toolguard of a nested session is confined itself, and its denials are reported
 		cfg.Self = s.client.PID
 	}
 	return cfg
@@ -199,10 +199,10 @@ func (s *session) denialsConfig(c *policy.Compiled) denials.Config {
 
 // followDenials starts to report denials; resumed: a former toolguardd did so before.
 func (s *session) followDenials(resumed bool) {
-	who := s.denialSource()
-	who.Resumed = resumed
+	source := s.denialSource()
+	source.Resumed = resumed
 	info := &s.record.Info
-	s.denials = denials.Follow(s.kernel, who, s.denialsConfig(&policy.Compiled{Name: info.Policy, Digest: info.Digest}))
+	s.denials = denials.Follow(s.kernel, source, s.denialsConfig(&policy.Compiled{Name: info.Policy, Digest: info.Digest}))
 }
 
 // serveOwner sends events to the client until the session is over, or its command has ended and other processes continue, or done is

@@ -29,7 +29,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
-// compiled is a policy that gives what is in a folder to be read and executed.
+// compiled is a policy that allows reading and executing the files of a folder.
 func compiled(t *testing.T, folder string) *policy.Compiled {
 	t.Helper()
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: folder, Caps: policy.Read | policy.Execute}}}
@@ -38,8 +38,8 @@ func compiled(t *testing.T, folder string) *policy.Compiled {
 	return c
 }
 
-// Nobody enters a session within one that has ended, or has got another policy since the inner one was put within it.
-func TestHolds(t *testing.T) {
+// No thread enters a nested session whose outer session has ended, or whose policy isn't restricted by the outer session's current policy.
+func TestCheckNested(t *testing.T) {
 	around, other := compiled(t, "/etc"), compiled(t, "/usr")
 	c, err := compiled(t, "/etc/ssl").Within(around)
 	childtest.Must(t, err)
@@ -49,7 +49,7 @@ func TestHolds(t *testing.T) {
 		policy *policy.Compiled
 		status int
 	}{
-		{0, api.Running, other, 0}, // it's within none
+		{0, api.Running, other, 0}, // not nested
 		{1, api.Running, around, 0},
 		{1, api.Left, around, 0},
 		{1, api.Running, other, 409},
@@ -58,8 +58,8 @@ func TestHolds(t *testing.T) {
 	} {
 		d := &Daemon{sessions: map[uint64]*session{}}
 		in := func(state api.State, c *policy.Compiled) *session {
-			p := held(c)
-			t.Cleanup(func() { runtime.KeepAlive(p) }) // it's in no file
+			p := policiesOf(c)
+			t.Cleanup(func() { runtime.KeepAlive(p) }) // it isn't in a file
 			return &session{d: d, state: state, recent: weak.Make(p)}
 		}
 		d.sessions[1] = in(x.state, x.policy)
@@ -81,7 +81,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// Who looks doesn't wait for who changes a session, however long that takes.
+// Listing sessions doesn't wait for a change of one, however long that takes.
 func TestListWhileBusy(t *testing.T) {
 	d, c := served(t, DefaultLimits)
 	s := &session{d: d, id: "0000000000000001", over: make(chan struct{}), state: api.Running, record: record{Info: api.Session{ID: "0000000000000001"}}}
@@ -99,16 +99,16 @@ func TestListWhileBusy(t *testing.T) {
 	}
 }
 
-// Another policy is for the folders that the session has had from its start: what runs there may have made symlinks of them since, and who
-// reads a policy follows those.
+// A new policy must be for the folders that the session has had from its start: its processes may have replaced them by symlinks, which the
+// compiler of the policy follows.
 func TestReloadElsewhere(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	for _, x := range []struct {
 		workspace, tmp string
 		why            string
 	}{
-		{"/", "/tmp/toolguard-1", "only one that runs can get another policy"}, // nobody is in it
-		{"/", "", "only one that runs can get another policy"},
+		{"/", "/tmp/toolguard-1", "only the policy of a running session can be changed"}, // no thread is in it
+		{"/", "", "only the policy of a running session can be changed"},
 		{"/root", "/tmp/toolguard-1", "has / and \"/tmp/toolguard-1\""},
 		{"/", "/root", "has / and \"/tmp/toolguard-1\""},
 	} {
@@ -121,7 +121,7 @@ func TestReloadElsewhere(t *testing.T) {
 	}
 }
 
-// A session whose toolguard has had a thread put into it, and never says that it's in, is ended.
+// A session is ended if its client never confirms that its thread is in it.
 func TestEntering(t *testing.T) {
 	for state, ends := range map[api.State]bool{api.Starting: true, api.Running: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -140,8 +140,8 @@ func TestEntering(t *testing.T) {
 	}
 }
 
-// Nothing changes a session that ends: who does so already is waited for, who comes later is refused.
-func TestEndingIsLeftAlone(t *testing.T) {
+// The end of a session waits for a change that is being made. Later changes are rejected.
+func TestEndingSessionIsUnchanged(t *testing.T) {
 	s := &session{state: api.Ending, denials: &denials.Follower{}}
 	if err := s.expectThread(7); err == nil {
 		t.Error("a thread enters a session that ends")
@@ -151,47 +151,47 @@ func TestEndingIsLeftAlone(t *testing.T) {
 	}
 	s.record.Thread = 7
 	if err := s.confirmThread(); err == nil {
-		t.Error("a session that ends goes on to run")
+		t.Error("an ending session is running again")
 	}
 	s.changing.Lock()
-	settled := make(chan bool)
+	blocked := make(chan bool)
 	go func() {
 		s.blockEntry()
-		close(settled)
+		close(blocked)
 	}()
 	select {
-	case <-settled:
-		t.Error("a session goes on to end while somebody changes it")
+	case <-blocked:
+		t.Error("a session ends while it is being changed")
 	case <-time.After(50 * time.Millisecond):
 	}
 	s.changing.Unlock()
-	<-settled
+	<-blocked
 }
 
-// A thread that was to come into a session, and hasn't when it ends, never does: nobody would hear what it's refused.
-func TestNobodyEntersTheEnding(t *testing.T) {
+// An expected thread never enters a session that has ended meanwhile: its denials would go unreported.
+func TestNoThreadEntersEndingSession(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
-	thread, settled, done := make(chan int), make(chan bool), make(chan error)
+	thread, blocked, done := make(chan int), make(chan bool), make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends
 		thread <- unix.Gettid()
-		<-settled
+		<-blocked
 		_, err := os.ReadDir(image.Canary)
 		done <- err
 	}()
 	s := inKernel(t, d, <-thread)
 	childtest.Must(t, s.kernel.ExpectThread(s.thread(), 0))
 	s.blockEntry()
-	close(settled)
+	close(blocked)
 	if err := <-done; err != nil {
-		t.Errorf("it came into the session: %v", err)
+		t.Errorf("the thread entered the session: %v", err)
 	}
 	if _, err := s.kernel.End(); err != nil {
 		t.Error(err)
 	}
 }
 
-// Whoever got the number of a process that was put into a session's cgroup, and is none of the session's, doesn't stay there. Its own do.
+// A process outside the session that reused the PID of one that was moved into the session's cgroup is moved out. The session's own stay.
 func TestExpel(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	s := inKernel(t, d, 0)
@@ -223,10 +223,10 @@ func TestExpel(t *testing.T) {
 		t.Error(err)
 	}
 	if got := where(other.Process.Pid); got != where(os.Getpid()) {
-		t.Errorf("who isn't of the session is in %s", got)
+		t.Errorf("the process outside the session is in %s", got)
 	}
 	if got, err := g.Processes(); err != nil || len(got) != 1 || got[0] != own {
-		t.Errorf("in the session's cgroup are %d, %v, and not %d", got, err, own)
+		t.Errorf("the session's cgroup has %d, %v, want %d", got, err, own)
 	}
 	_ = out.Close()
 	if err := other.Wait(); err != nil {
@@ -241,7 +241,7 @@ func TestExpel(t *testing.T) {
 	s.endGroup()
 }
 
-// inKernel is a session in which nobody is yet, but whom a thread of this process's may be said to be about to enter.
+// inKernel is a session in the kernel without a process. A thread of this process may be expected to enter it.
 func inKernel(t *testing.T, d *Daemon, thread int) *session {
 	t.Helper()
 	if d.kernel == nil {
@@ -276,17 +276,17 @@ func (s *session) starts(t *testing.T, program string, in *os.File) (pid int) {
 	return pid
 }
 
-// A session has one command: nobody else is put into its cgroup.
+// A session has one command: no second one is moved into its cgroup.
 func TestOneCommand(t *testing.T) {
 	s := &session{id: "1", state: api.Running, over: make(chan struct{})}
 	close(s.over) // there is nothing in the kernel
 	s.record.Info.Command = 7
-	if err := s.addCommand(os.Getpid()); err == nil || !strings.Contains(err.Error(), "has its command") {
+	if err := s.addCommand(os.Getpid()); err == nil || !strings.Contains(err.Error(), "has a command already") {
 		t.Error(err)
 	}
 }
 
-// Sessions have one toolguardd that looks after them.
+// A second toolguardd with the same files doesn't start.
 func TestOneToolguardd(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	if _, err := New(d.cfg); err == nil || !strings.Contains(err.Error(), "another toolguardd uses "+d.cfg.State) {
@@ -294,43 +294,43 @@ func TestOneToolguardd(t *testing.T) {
 	}
 }
 
-// A session in which one has died whom nobody has waited for is over, and one of its user's as long as the kernel keeps its place.
+// A session whose only process is a zombie has ended, and counts in its user's quota until the kernel has freed it.
 func TestUnwaited(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	s := inKernel(t, d, 0)
 	pid := s.starts(t, "/bin/true", nil)
 	childtest.Must(t, unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
-	held := func() usage {
+	leaving := func() usage {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return d.leaving[s.quotaKey()]
 	}
 	s.dropped()
-	went := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
 		s.supervise()
-		close(went)
+		close(done)
 	}()
 	<-s.over
-	if n := s.kernel.Counts().Tasks; n != 1 || held().sessions != 1 {
-		t.Errorf("%d tasks are in the kernel's memory, and not the one, or it doesn't count: %+v", n, held())
+	if n := s.kernel.Counts().Tasks; n != 1 || leaving().sessions != 1 {
+		t.Errorf("the kernel has %d tasks, want 1, or the session doesn't count in the quota: %+v", n, leaving())
 	}
 	if _, err := d.kernel.Resume(s.number); !errors.Is(err, loader.ErrOver) {
 		t.Errorf("taken over: %v", err)
 	}
 	time.Sleep(100 * time.Millisecond)
-	if isClosed(went) {
-		t.Error("nobody looks after its place")
+	if isClosed(done) {
+		t.Error("the session isn't supervised until the kernel has freed it")
 	}
 	if _, err := unix.Wait4(pid, nil, 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	<-went
-	if held() != (usage{}) {
-		t.Errorf("%+v is held for a session that is no more", held())
+	<-done
+	if leaving() != (usage{}) {
+		t.Errorf("%+v is reserved for a session that was freed", leaving())
 	}
 	if _, err := d.kernel.Resume(s.number); !errors.Is(err, loader.ErrOver) {
-		t.Errorf("taken over at last: %v", err)
+		t.Errorf("taken over after it was freed: %v", err)
 	}
 }
 
@@ -343,16 +343,16 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
-// When a session gets another policy, each one within it is put within that or ended, whatever becomes of the others.
-func TestNarrow(t *testing.T) {
+// When a session's policy changes, each nested session is restricted by it or ended, even if that fails for another one.
+func TestRestrictNested(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	around := compiled(t, "/etc")
 	add := func(number, from uint64, asked *policy.Compiled) *session {
 		r := &record{Number: number, From: from, Generation: 1}
 		r.Info.ID, r.Info.Workspace = fmt.Sprintf("%016x", number), "/"
-		p := held(around)
+		p := policiesOf(around)
 		p.asked = asked
-		t.Cleanup(func() { runtime.KeepAlive(p) }) // it's in no file
+		t.Cleanup(func() { runtime.KeepAlive(p) }) // it isn't in a file
 		s := d.newSession(r, proc.Ended(0))
 		s.recent = weak.Make(p)
 		s.over = make(chan struct{})
@@ -361,7 +361,7 @@ func TestNarrow(t *testing.T) {
 		return s
 	}
 	add(1, 0, around)
-	all := []*session{add(2, 1, nil), add(3, 1, compiled(t, "/usr")), add(4, 2, nil)} // who has none panics; nobody is in the other
+	all := []*session{add(2, 1, nil), add(3, 1, compiled(t, "/usr")), add(4, 2, nil)} // the ones without a policy panic; no thread is in the other
 	d.restrictNested(1)
 	for _, s := range all {
 		if !isClosed(s.killed) {
@@ -370,13 +370,13 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// A session's policies are in memory as long as somebody uses them, and else in its files: whoever needs them finds them there.
+// A session's policies are in memory while they are used, and are read from its files otherwise.
 func TestPolicies(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	first, now, asked := compiled(t, "/usr"), compiled(t, "/etc"), compiled(t, "/etc/ssl")
 	r := &record{Number: 1, Generation: 1, Sizes: map[uint32]int{1: 5}}
 	r.Info.ID = "0000000000000001"
-	saved(t, d, r, held(first))
+	saved(t, d, r, policiesOf(first))
 	r.Generation, r.Sizes = 2, map[uint32]int{1: 5, 2: 7}
 	p := &policies{asked, 7, now, map[uint32]*policy.Compiled{1: first, 2: now}}
 	saved(t, d, r, p)
@@ -421,13 +421,13 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// A policy that doesn't come into force leaves no file.
-func TestReloadGoesBack(t *testing.T) {
+// A failed reload leaves no file of its policy.
+func TestFailedReload(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	before, after := compiled(t, "/etc"), compiled(t, "/usr")
 	r := &record{Number: 1, Generation: 1, Sizes: map[uint32]int{1: 1}, Net: &networkRecord{}}
 	r.Info.ID, r.Info.Workspace, r.Info.State = "0000000000000001", before.Workspace, api.Running
-	saved(t, d, r, held(before))
+	saved(t, d, r, policiesOf(before))
 	s := d.newSession(r, proc.Ended(0))
 	s.denials = &denials.Follower{}
 	if err := s.reload(after, 1); err == nil || !strings.Contains(err.Error(), "couldn't be taken over") { // the network
@@ -443,12 +443,12 @@ func TestReloadGoesBack(t *testing.T) {
 	}
 }
 
-// What a toolguardd has left of sessions that it hadn't made yet, or had nearly forgotten, and what another version kept otherwise, goes.
-func TestLeftovers(t *testing.T) {
+// A new toolguardd removes the files of sessions that were never made, or were being removed, and the files of another version.
+func TestStaleFiles(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	r := &record{Number: 1, Generation: 1, Sizes: map[uint32]int{1: 1}}
 	r.Info.ID = "0000000000000001"
-	saved(t, d, r, held(compiled(t, "/etc")))
+	saved(t, d, r, policiesOf(compiled(t, "/etc")))
 	childtest.Must(t, os.Remove(d.file(r.Info.ID)))
 	childtest.Must(t, os.WriteFile(d.folder()+"/0000000000000002.json", []byte("{}"), 0o600))
 	d.takeOver()
@@ -463,7 +463,7 @@ func TestUnreadable(t *testing.T) {
 	s := inKernel(t, d, 0)
 	c := compiled(t, "/")
 	s.record.Sizes = map[uint32]int{1: 1}
-	saved(t, d, &s.record, held(c))
+	saved(t, d, &s.record, policiesOf(c))
 	in, out, err := os.Pipe()
 	childtest.Must(t, err)
 	defer in.Close()
@@ -476,7 +476,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	childtest.Must(t, os.Rename(name+".away", name))
 	if err := d.resume(s.id); err != nil || d.sessions[s.number] == nil {
-		t.Errorf("not usage over: %v", err)
+		t.Errorf("not taken over: %v", err)
 	}
 	_ = out.Close()
 	if _, err := unix.Wait4(pid, nil, 0, nil); err != nil {
@@ -484,8 +484,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// held are the policies of a session that is held to c, and was asked for no more.
-func held(c *policy.Compiled) *policies {
+// policiesOf are the policies of a session with only one policy, which nothing restricts.
+func policiesOf(c *policy.Compiled) *policies {
 	return &policies{c, 1, c, map[uint32]*policy.Compiled{1: c}}
 }
 
@@ -495,13 +495,13 @@ func saved(t testing.TB, d *Daemon, r *record, p *policies) {
 	childtest.Must(t, errors.Join(d.savePolicy(r, p), d.save(r)))
 }
 
-// Whoever waits for a session's policies, as long as others' are read, keeps nobody else waiting.
-func TestPoliciesAreReadAside(t *testing.T) {
+// Waiting to read a session's policies doesn't block other requests.
+func TestPoliciesAreReadInParallel(t *testing.T) {
 	d, c := served(t, DefaultLimits)
 	add := func(number uint64) (*session, *policies) {
 		r := &record{Number: number, Generation: 1, Sizes: map[uint32]int{1: 1}}
 		r.Info.ID = fmt.Sprintf("%016x", number)
-		p := held(compiled(t, "/etc"))
+		p := policiesOf(compiled(t, "/etc"))
 		saved(t, d, r, p)
 		s := d.newSession(r, proc.Ended(0))
 		s.recent = weak.Make(p)
@@ -536,7 +536,7 @@ func TestPoliciesAreReadAside(t *testing.T) {
 	waits.notifyOwner(&event.Event{Kind: event.Denial})
 	select {
 	case err := <-found:
-		t.Fatalf("others have waited: %v", err)
+		t.Fatalf("the other requests have waited: %v", err)
 	default:
 	}
 	for range maxBodies {
@@ -547,7 +547,7 @@ func TestPoliciesAreReadAside(t *testing.T) {
 	}
 }
 
-// unused waits until nobody uses a session's policies.
+// unused waits until a session's policies are freed.
 func unused(t *testing.T, s *session) {
 	t.Helper()
 	for range 100 {
@@ -556,5 +556,5 @@ func unused(t *testing.T, s *session) {
 		}
 		runtime.GC()
 	}
-	t.Fatal("the policies stay")
+	t.Fatal("the policies stay in memory")
 }

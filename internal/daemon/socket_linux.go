@@ -38,10 +38,10 @@ func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
 		defer cancel()
 		_ = srv.Shutdown(late)
 		_ = srv.Close()
-		told := make(chan struct{})
-		go func() { d.streams.Wait(); close(told) }()
+		flushed := make(chan struct{})
+		go func() { d.streams.Wait(); close(flushed) }()
 		select {
-		case <-told:
+		case <-flushed:
 		case <-late.Done():
 		}
 		d.closeIdle()
@@ -91,13 +91,13 @@ func Listen(path string) (l *net.UnixListener, metrics net.Listener, err error) 
 	}
 	for name := range all {
 		if name != mainSocket && name != metricsSocket {
-			return nil, nil, fmt.Errorf("the socket %q was handed over: %q and %q are known", name, mainSocket, metricsSocket)
+			return nil, nil, fmt.Errorf("systemd passed a socket named %q: the known names are %q and %q", name, mainSocket, metricsSocket)
 		}
 	}
-	if given := all[mainSocket]; given != nil {
-		l, ok := given.(*net.UnixListener)
+	if passed := all[mainSocket]; passed != nil {
+		l, ok := passed.(*net.UnixListener)
 		if !ok {
-			return nil, nil, fmt.Errorf("the socket %q that was handed over is no unix socket", mainSocket)
+			return nil, nil, fmt.Errorf("the socket %q that systemd passed isn't a unix socket", mainSocket)
 		}
 		return l, all[metricsSocket], nil
 	}
@@ -146,7 +146,7 @@ func activatedSockets() (map[string]net.Listener, error) {
 	n, err := strconv.Atoi(os.Getenv("LISTEN_FDS"))
 	names := strings.Split(os.Getenv("LISTEN_FDNAMES"), ":")
 	if err != nil || n != len(names) {
-		return nil, fmt.Errorf("systemd hands over %q sockets named %q: one name is needed for each", os.Getenv("LISTEN_FDS"), names)
+		return nil, fmt.Errorf("systemd passes %q sockets named %q: one name is needed for each", os.Getenv("LISTEN_FDS"), names)
 	}
 	all := map[string]net.Listener{}
 	for i, name := range names {
@@ -154,7 +154,7 @@ func activatedSockets() (map[string]net.Listener, error) {
 		l, err := net.FileListener(f)
 		_ = f.Close()
 		if err != nil {
-			return nil, fmt.Errorf("use the socket %s that was handed over: %w", name, err)
+			return nil, fmt.Errorf("use the socket %s that systemd passed: %w", name, err)
 		}
 		all[name] = l
 	}
@@ -188,8 +188,8 @@ func (d *Daemon) Watchdog(ctx context.Context) {
 			tick.Stop()
 			return
 		case <-tick.C:
-			d.mu.Lock()   // a goroutine that never unlocks it
-			d.mu.Unlock() //nolint:staticcheck // is what the watchdog is for
+			d.mu.Lock()   // the watchdog detects a goroutine
+			d.mu.Unlock() //nolint:staticcheck // that never unlocks it
 			_ = Notify("WATCHDOG=1")
 		}
 	}

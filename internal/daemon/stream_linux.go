@@ -126,8 +126,8 @@ func (r *request) leave() {
 	r.sending.Unlock()
 }
 
-// command is the connection on which the command waits for its cgroup: it sends a byte, and gets one when it's in. The kernel identifies it
-// by SCM_CREDENTIALS (unix(7)).
+// command is the connection on which the command waits for its cgroup: the command sends a byte, and gets one when it's in the cgroup. The
+// kernel identifies the command by SCM_CREDENTIALS (unix(7)).
 func (d *Daemon) command(r *request, s *session) (any, error) {
 	if !s.beginsInGroup() || s.group.Load() == nil {
 		return nil, reject(409, "session %s has no limits that need a cgroup", s.id)
@@ -138,7 +138,7 @@ func (d *Daemon) command(r *request, s *session) (any, error) {
 	}
 	defer c.Close()
 	if err := d.receiveCommand(c.(*peer.Conn).UnixConn, s); err != nil {
-		d.log("the command of session %s isn't started: %v", s.id, err)
+		d.log("the command of session %s can't start: %v", s.id, err)
 	}
 	return nil, nil
 }
@@ -176,7 +176,7 @@ func receivePID(c *net.UnixConn) (pid int, err error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:m])
 	if err != nil || n != 1 || len(messages) != 1 {
-		return 0, errors.Join(errors.New("it went away"), err)
+		return 0, errors.Join(errors.New("the command has disconnected"), err)
 	}
 	cred, err := unix.ParseUnixCredentials(&messages[0])
 	if err != nil {

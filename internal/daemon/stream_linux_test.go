@@ -18,9 +18,9 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// When a request has been answered, nothing of it is being sent any more, and nothing will be: its writer may be another one's.
+// After the answer to a request nothing more is sent: its writer may belong to another request.
 func TestNothingIsSentLate(t *testing.T) {
-	for name, stuck := range map[string]bool{"nobody reads": true, "nothing is under way": false} {
+	for name, stuck := range map[string]bool{"the client does not read": true, "nothing is being sent": false} {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
 			must(t, err)
@@ -66,16 +66,16 @@ func TestNothingIsSentLate(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := <-took; d >= answering {
-				t.Errorf("what it began to send went on for %v", d)
+				t.Errorf("sending continued for %v", d)
 			}
 			if <-late == nil {
-				t.Error("the request has been answered, and more can be sent")
+				t.Error("more can be sent after the answer")
 			}
 		})
 	}
 }
 
-// The toolguard that started a session is told what happens in it until it leaves, or the session is over, which it's told last.
+// The client of a session gets its events until the client disconnects or the session ends, which is the last notice.
 func TestNotices(t *testing.T) {
 	d, c := served(t, DefaultLimits)
 	client, err := proc.Open(os.Getpid(), 0)
@@ -87,7 +87,7 @@ func TestNotices(t *testing.T) {
 	d.mu.Lock()
 	d.sessions[1] = s
 	d.mu.Unlock()
-	listens := func() bool {
+	subscribed := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.owner != nil
@@ -104,9 +104,9 @@ func TestNotices(t *testing.T) {
 		t.Errorf("%+v, %v", n, err)
 	}
 	_ = in.Close()
-	for end := time.Now().Add(time.Minute); listens(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); subscribed(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it has left, and is told still")
+			t.Fatal("it has disconnected, and is still subscribed")
 		}
 	}
 	in = follow()

@@ -61,7 +61,7 @@ func (h *hub) unsubscribe(f *follower) {
 	_, _ = f.queue.Close()
 }
 
-// mayAsk reports whether a user may see what belongs to another one.
+// mayAsk reports whether a user may see an owner's sessions and events.
 func mayAsk(uid, owner int) bool { return uid == 0 || uid == owner }
 
 // sink is a function as an event.Writer.

@@ -30,15 +30,15 @@ func (d *Daemon) takeOver() {
 		}
 		switch err := d.resume(id); {
 		case errors.Is(err, loader.ErrOver):
-			d.over(id)
+			d.removeEnded(id)
 		case err != nil:
 			d.log("session %s can't be taken over: it stays confined, and its denials go unreported: %v", id, err)
 		}
 	}
 	taken := d.all(0)
-	for _, s := range taken { // when all are known, those around first
+	for _, s := range taken { // when all are known, outer ones first
 		if err := s.catchUp(); err != nil {
-			d.log("session %s is ended: the policy that it was to get can't be applied: %v", s.id, err)
+			d.log("session %s is ended: its requested policy can't be applied: %v", s.id, err)
 			s.stop()
 		}
 		go s.supervise()
@@ -57,7 +57,7 @@ func (d *Daemon) takeOver() {
 // resume takes over one session.
 func (d *Daemon) resume(id string) error {
 	r, err := d.load(id)
-	if errors.Is(err, os.ErrNotExist) { // toolguardd was killed while it made or forgot it
+	if errors.Is(err, os.ErrNotExist) { // toolguardd was killed while it made or removed it
 		d.remove(id)
 		return nil
 	}
@@ -81,7 +81,7 @@ func (d *Daemon) resume(id string) error {
 	s.kernel, s.recent = kernel, weak.Make(p)
 	if r.Info.Cgroup != "" {
 		if g, err := managed.Open(r.Info.Cgroup); err != nil {
-			d.log("session %s: its limits stay enforced, and its cgroup can't be opened: %v", id, err)
+			d.log("session %s: its cgroup can't be opened, and its limits stay enforced: %v", id, err)
 			s.noGroup.Store(&err)
 		} else {
 			s.group.Store(g)
@@ -90,7 +90,7 @@ func (d *Daemon) resume(id string) error {
 	switch {
 	case r.Info.State != api.Starting:
 		s.followDenials(true)
-		s.denials.Missed("toolguardd", "there was no toolguardd for a while: what its predecessor had collected and not emitted yet is lost")
+		s.denials.Missed("toolguardd", "toolguardd was down: the denials that the former one had collected and not emitted are lost")
 	case r.Thread != 0:
 		s.endUnlessConfirmed()
 	}
@@ -132,8 +132,8 @@ func (s *session) catchUp() error {
 	return nil
 }
 
-// over cleans up after a session that ended without a toolguardd, or that belongs to another version.
-func (d *Daemon) over(id string) {
+// removeEnded cleans up after a session that ended without a toolguardd, or that belongs to another version.
+func (d *Daemon) removeEnded(id string) {
 	r, err := d.load(id)
 	if err != nil {
 		return
@@ -141,7 +141,7 @@ func (d *Daemon) over(id string) {
 	if r.Info.Cgroup != "" {
 		if g, err := managed.Open(r.Info.Cgroup); err == nil {
 			if busy, err := g.Populated(); err == nil && busy {
-				d.log("session %s was being ended, or is of another version of toolguard: what runs in it stays confined, and its denials go unreported", id)
+				d.log("session %s was ending, or belongs to another version of toolguard: its processes stay confined, and their denials go unreported", id)
 				return
 			}
 			_ = g.Remove()

@@ -137,7 +137,7 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		reported.Emit(e)
 	}
 	_, _ = s.events.Close()
-	if left { // the client keeps its thread in the session, or the kernel some other: it stays in the list until then
+	if left { // a thread is still in the session: the session stays in the list until the client has exited
 		close(s.over)
 		<-gone
 		s.waitFreed()
@@ -232,18 +232,17 @@ func (s *session) kill() {
 	s.killAll()
 }
 
-// killAll kills every process of the session: by cgroup.kill those in its cgroup, and by their label those outside of it, which most often are
-// none.
+// killAll kills every process of the session: those in its cgroup by cgroup.kill, and those outside, if any, by their label.
 func (s *session) killAll() {
 	g := s.group.Load()
 	if g != nil {
 		if err := g.Kill(); err != nil {
-			s.d.log("end the processes of session %s by its cgroup: %v", s.id, err)
+			s.d.log("kill the processes of session %s by its cgroup: %v", s.id, err)
 		} else if s.waitEmpty(50*time.Millisecond, time.Millisecond) {
 			return
 		}
 	}
-	s.kernel.DenyForks() // or those that fork would escape
+	s.kernel.DenyForks() // otherwise processes that fork would escape
 	var in []int
 	if g != nil {
 		in, _ = g.Processes()
@@ -292,7 +291,7 @@ func (s *session) signal(sig unix.Signal) {
 func (s *session) eachProcess(do func(pid, fd int)) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
-		s.d.log("look for the processes of session %s: %v", s.id, err)
+		s.d.log("list the processes of session %s: %v", s.id, err)
 	}
 	for _, e := range dirs {
 		pid, err := strconv.Atoi(e.Name())

@@ -59,7 +59,7 @@ func (s *session) endUnlessConfirmed() {
 		s.changing.Lock()
 		defer s.changing.Unlock()
 		if s.currentState() == api.Starting {
-			s.d.log("session %s is ended: process %d announced a thread and didn't confirm that it's in the session", s.id, s.client.PID)
+			s.d.log("session %s is ended: process %d didn't confirm in time that its thread is in the session", s.id, s.client.PID)
 			s.stop()
 		}
 	})

@@ -74,10 +74,10 @@ again, for 30 seconds before and for these: how long after each it's in the audi
 
 | another user's denials | kept, median | worst | heard, median | worst |
 |---|---|---|---|---|
-`, is["refusals/s"], is["told"], is["counted"], is["MiB"])
+`, is["denials/s"], is["reported"], is["counted"], is["MiB"])
 	for _, when := range []string{"-alone", ""} {
 		fmt.Fprintf(out, "| %s | %s ms | %s ms | %s ms | %s ms |\n", map[string]string{"-alone": "before", "": "meanwhile"}[when],
-			is["ms-kept"+when], is["ms-kept"+when+"-worst"], is["ms-heard"+when], is["ms-heard"+when+"-worst"])
+			is["ms-recorded"+when], is["ms-recorded"+when+"-worst"], is["ms-received"+when], is["ms-received"+when+"-worst"])
 	}
 	return nil
 }

@@ -365,7 +365,7 @@ open("can","w").write(str(n))'`
 	happened, rules, changes := []int64{}, map[string]uint64{}, 0
 	eachRecord(t, state, func(e *record) {
 		switch u := &e.Unmapped; {
-		case u.Extra.What == "the session got another policy":
+		case u.Extra.What == "the session's policy was changed":
 			changes++
 		case u.Kind == "denial" && u.Target == list[0].outside:
 			rules[u.Rule+" "+u.Reason] += max(1, e.Count)

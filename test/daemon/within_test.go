@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-const nothingElse = "may begin a session within its own, and nothing else"
+const nothingElse = "may only begin a nested session"
 
 // reach lets a session start what is being tested.
 func reach() string {
@@ -121,7 +121,7 @@ func TestWithinAnother(t *testing.T) {
 	j := newJob(t, 0, work+reach(), built+`/toolguard exec --daemon require --policy preset:readonly -- true 2>said; echo $? >can`, "--daemon", "none")
 	j.start().status()
 	j.wrote("can", "125")
-	if said, _ := os.ReadFile(j.workspace + "/said"); !strings.Contains(string(said), "the client's session isn't toolguardd's") {
+	if said, _ := os.ReadFile(j.workspace + "/said"); !strings.Contains(string(said), "the client's session doesn't belong to this toolguardd") {
 		t.Errorf("it got %s", said)
 	}
 }

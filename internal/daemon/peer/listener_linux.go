@@ -110,7 +110,7 @@ func rejectSubordinate(uid int, file string) error {
 		first, e := strconv.Atoi(f[1])
 		n, err := strconv.Atoi(f[2])
 		if e == nil && err == nil && first <= uid && uid-first < n {
-			return fmt.Errorf("user %d is a subordinate one of %s's (%s), which is for containers: connect as %s", uid, f[0], file, f[0])
+			return fmt.Errorf("user %d is a subordinate user of %s (%s), for containers: connect as %s", uid, f[0], file, f[0])
 		}
 	}
 	return nil

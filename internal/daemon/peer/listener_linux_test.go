@@ -42,7 +42,7 @@ func TestSubordinate(t *testing.T) {
 		childtest.Must(t, os.WriteFile(file, []byte(x.text), 0o600))
 		err := serve(file).Do("GET", api.Status, nil, &struct{}{})
 		if x.rejected {
-			want := fmt.Sprintf("user %d is a subordinate one of ann's", me)
+			want := fmt.Sprintf("user %d is a subordinate user of ann", me)
 			if r := (*api.StatusError)(nil); !errors.As(err, &r) || r.Status != 503 || !strings.Contains(r.Why, want) {
 				t.Errorf("%q: %v, want %q", x.text, err, want)
 			}
