@@ -11,7 +11,7 @@
 // Known bypasses of similar tools, and the rows that try them here. Packages before a name are those of tests elsewhere.
 //
 //	paths too long for the comparison                   deep_path, internal/loader.TestMediates
-//	a path that can't be resolved is allowed            deep_path, internal/session/denials.TestRefusedUnresolved
+//	a path that can't be resolved is allowed            deep_path, internal/session/denials.TestDeniedUnresolved
 //	a group that is left                                cgroup_move
 //	/secret and /secretary                              component_boundary
 //	exempt by a process's name                          comm_game

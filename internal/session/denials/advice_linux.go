@@ -18,34 +18,33 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// advise adds to a denial what there is to know before it's granted, and takes a grant away that would be of no use, or give more than was
-// asked for.
+// advise adds advice about the suggested grant to a denial. It removes a grant that would be useless, or would allow more than was requested.
 func (r describer) advise(e *event.Event, advice string) {
 	switch {
-	case r.cfg.Mechanism != "bpf" && strings.Contains(e.Suggest, "\nmatch = "): // which no Landlock rule can be
-		e.Suggest, advice = "", "the name is random, and the next one is another: grant the folder, if that is meant"
+	case r.cfg.Mechanism != "bpf" && strings.Contains(e.Suggest, "\nmatch = "): // Landlock has no patterns
+		e.Suggest, advice = "", "the name is random and differs the next time: grant the folder, if you want that"
 	case e.Suggest != "" && e.Extra["entry"] != "":
-		advice = "which name it was the kernel doesn't report: the grant is for all in this folder"
+		advice = "the kernel doesn't report the name: the grant applies to all names in this folder"
 	}
 	if advice != "" {
 		e.Extra["advice"] = advice
 	}
 }
 
-// adviseProxy is what the grant of a proxy opens, and takes it away where what the proxy is asked for can't be read: scheme is what the
-// grant is for, or what was spoken.
+// adviseProxy adds what the grant of a proxy allows. It removes the grant if egress can't read the requests to the proxy. scheme is that of the
+// grant, or of the connection.
 func adviseProxy(e *event.Event, p *api.Proxy, scheme string) {
 	switch {
 	case p == nil || e.Suggest == "":
 	case p.Scheme == "http" && scheme == "http":
-		e.Extra["advice"] = fmt.Sprintf("this is the proxy that %s names: with scheme = \"http\" the hosts behind it stay closed that nothing else grants", p.Variable)
+		e.Extra["advice"] = fmt.Sprintf("this is the proxy that %s names: with scheme = \"http\" the hosts behind it still need rules of their own", p.Variable)
 	default:
 		e.Suggest = ""
-		e.Extra["advice"] = fmt.Sprintf("this is the proxy that %s names, and what it's asked for can't be read: a rule for it would open every host behind it", p.Variable)
+		e.Extra["advice"] = fmt.Sprintf("this is the proxy that %s names, and toolguard can't read the requests to it: a rule for it would allow every host behind it", p.Variable)
 	}
 }
 
-// proxyAt is the proxy that a target is; nil: it's none.
+// proxyAt returns the proxy at a target; nil: the target isn't a proxy.
 func (r describer) proxyAt(target string) *api.Proxy {
 	_, rest, _ := strings.Cut(target, "://")
 	rest, _, _ = strings.Cut(rest, "/")
@@ -56,7 +55,7 @@ func (r describer) proxyAt(target string) *api.Proxy {
 	return &r.cfg.Proxies[i]
 }
 
-// sameEndpoint reports whether a proxy is at this host and port. A proxy without a port is at whichever its clients take.
+// sameEndpoint reports whether a proxy is at this host and port. A proxy without a port matches every port.
 func sameEndpoint(proxy *api.Proxy, endpoint string) bool {
 	host, port, err := net.SplitHostPort(endpoint)
 	if err != nil || proxy.Port != "" && proxy.Port != port {
@@ -71,9 +70,9 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && at.IsLoopback()
 }
 
-// adviseOrdinary notes for a name that wasn't made or removed that the permissions of its folder wouldn't have let this user either: the
-// kernel asks the security modules first (security_path_mknod and its like, before may_create). A grant would be of no use.
-func (r describer) adviseOrdinary(e *event.Event, folder string) {
+// advisePermissions reports that the permissions of the folder also deny creating or removing the name, so that a grant would be useless: the
+// kernel calls the security modules first (security_path_mknod and similar hooks, before may_create).
+func (r describer) advisePermissions(e *event.Event, folder string) {
 	if len(e.Process) == 0 || MayOverride(r.policy) || !Forbidden(folder, &e.Process[0]) {
 		return
 	}
@@ -82,12 +81,13 @@ func (r describer) adviseOrdinary(e *event.Event, folder string) {
 	e.Suggest = ""
 }
 
-// MayOverride reports whether permissions may not count in the session.
+// MayOverride reports whether file permissions may not apply in the session (CAP_DAC_OVERRIDE).
 func MayOverride(c *policy.Compiled) bool {
 	return slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return slices.Contains(l.Capabilities, "CAP_DAC_OVERRIDE") })
 }
 
-// Forbidden reports whether a process without capabilities certainly can't make or remove names in a folder.
+// Forbidden reports whether file permissions prevent a process without capabilities from making or removing names in a folder. If that isn't
+// certain, it returns false.
 func Forbidden(folder string, p *event.Process) bool {
 	var st unix.Stat_t
 	var fs unix.Statfs_t
@@ -115,15 +115,15 @@ func Forbidden(folder string, p *event.Process) bool {
 	return others&writeAndEnter != writeAndEnter
 }
 
-// groupsOf are a process's groups; known is false where it's gone. With the number of one that is gone another may be looked at, which then
-// has groups of its own: what comes of it is a remark, and no decision.
+// groupsOf returns a process's groups; known is false if it has ended. If its PID was reused, the groups are those of another process: they
+// are used for advice only.
 func groupsOf(pid int) (groups []int, known bool) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return nil, false
 	}
-	for _, word := range slices.Concat(proc.StatusField(status, "Gid"), proc.StatusField(status, "Groups")) {
-		if n, err := strconv.Atoi(word); err == nil {
+	for _, field := range slices.Concat(proc.StatusField(status, "Gid"), proc.StatusField(status, "Groups")) {
+		if n, err := strconv.Atoi(field); err == nil {
 			groups = append(groups, n)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
-// The grant of a proxy is one that egress reads, so that it opens no host behind it; what can't be read isn't offered.
+// The suggested grant of a proxy has a scheme that egress reads, so that it allows no host behind it. Without one there is no suggestion.
 func TestAdviceOfProxies(t *testing.T) {
 	const plain = "[[access.net]]\nhost = \"127.0.0.1\"\nport = 3128\nallow = true\n"
 	const read = "[[access.net]]\nhost = \"127.0.0.1\"\nscheme = \"http\"\nport = 3128\nallow = true\n"
@@ -56,8 +56,8 @@ func TestAdviceOfProxies(t *testing.T) {
 	}
 }
 
-// What ordinary permissions deny too is told as such, without a grant that would be of no use.
-func TestAdviceOfOrdinaryPermissions(t *testing.T) {
+// A denial that file permissions would make too is marked, and suggests no grant.
+func TestAdviceOfPermissions(t *testing.T) {
 	dir := t.TempDir()
 	open, closed := filepath.Join(dir, "open"), filepath.Join(dir, "closed")
 	childtest.Must(t, os.Mkdir(open, 0o777))
@@ -76,7 +76,7 @@ func TestAdviceOfOrdinaryPermissions(t *testing.T) {
 		{layer, open, false, "fs.make_reg"},
 		{layer, closed, true, "fs.make_reg"},
 		{layer, closed, true, "fs.remove_file"},
-		{layer, closed, false, "fs.write_file"}, // which the kernel asks about only when permissions allow it
+		{layer, closed, false, "fs.write_file"}, // the kernel checks permissions first
 		{kept, closed, false, "fs.make_reg"},
 	} {
 		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, hostfs.Machine{})

@@ -10,19 +10,19 @@ import (
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 )
 
-// aggregateTime is how long denials like one that was emitted are counted before their number is emitted.
+// aggregateTime is how long denials equal to an emitted one are counted before their number is emitted.
 const aggregateTime = time.Second
 
 // maxAggregated bounds how many different denials are counted at a time.
 const maxAggregated = 1024
 
-// repeats counts denials that are like one that was emitted less than aggregateTime ago, so that a program which asks for the same
-// thing fifty thousand times a second costs a count each time, and not an event. Each has the event that was emitted; its Count
-// is how many there have been since then.
-type repeats map[any]*event.Event // by a likeness or an alike
+// repeats counts denials that equal one that was emitted less than aggregateTime ago: fifty thousand equal denials a second must not make as
+// many events. The key is an auditKey, a bpfKey, a cgroupsock.Event or an egressKey, the value is the emitted event. Its Count is the number of
+// equal denials since then.
+type repeats map[any]*event.Event
 
-// likeness is all that an event reports of a denial, but for the time.
-type likeness struct {
+// auditKey is all that an event reports of an audit record, except the time.
+type auditKey struct {
 	source                        kernelaudit.Source
 	pid, ppid, uid, peer, signal  int
 	exe, comm, peerComm           string
@@ -31,17 +31,17 @@ type likeness struct {
 	blockers, path, local, remote string
 }
 
-func likenessOf(k *kernelaudit.Denial) likeness {
-	return likeness{
+func auditKeyOf(k *kernelaudit.Denial) auditKey {
+	return auditKey{
 		source: k.Source, pid: k.PID, ppid: k.PPID, uid: k.UID, peer: k.PeerPID, signal: k.Signal,
 		exe: k.Exe, comm: k.Comm, peerComm: k.PeerComm, call: k.Call, errno: k.Errno,
 		blockers: strings.Join(k.Blockers, ","), path: k.Path, local: k.Local, remote: k.Remote,
 	}
 }
 
-// count counts a denial that is like another one. false: there's none, so it must be emitted.
-func (r repeats) count(like any, when time.Time) bool {
-	e := r[like]
+// count counts a denial that equals an emitted one. It returns false if there is none: the denial must be emitted.
+func (r repeats) count(key any, when time.Time) bool {
+	e := r[key]
 	if e == nil {
 		return false
 	}
@@ -52,15 +52,15 @@ func (r repeats) count(like any, when time.Time) bool {
 	return true
 }
 
-// add begins to count what is like a denial that was emitted.
-func (r repeats) add(like any, e event.Event) { r[like] = &e }
+// add begins to count the denials that equal an emitted one.
+func (r repeats) add(key any, e event.Event) { r[key] = &e }
 
-// flush emits what has been counted, and removes what there was nothing of.
+// flush emits the counts, and removes the events without repetition.
 func (r repeats) flush(emit func(event.Event)) {
 	var list []*event.Event
-	for like, e := range r {
+	for key, e := range r {
 		if e.Count == 0 {
-			delete(r, like)
+			delete(r, key)
 			continue
 		}
 		list = append(list, e)

@@ -11,11 +11,11 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// maxAncestors bounds how many processes an event has in addition to the one that was denied something.
+// maxAncestors bounds the processes of an event in addition to the first one.
 const maxAncestors = 32
 
-// ancestors are a process and those that it comes from, as far as they are inside the session that self started, and still alive. What is
-// known of some of them is used, and what is found out added to it.
+// ancestors returns a process and its ancestors, as far as they are in the session that self started and still alive. It uses the processes
+// in known, and adds those that it finds.
 func ancestors(pid, self int, known map[int][]event.Process) (list []event.Process) {
 	var pids []int
 	for pid > 1 && pid != self && len(list) < maxAncestors {

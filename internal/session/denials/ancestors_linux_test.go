@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// TestAncestors: each process is looked at once, for all that come from it.
+// Each process is read once, for all of its descendants.
 func TestAncestors(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	childtest.Must(t, child.Start())

@@ -19,7 +19,7 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// Listen begins to collect what the kernel's programs deny.
+// Listen begins to collect the denials of the BPF programs.
 func (d *Collector) Listen(s *loader.Session) {
 	d.mu.Lock()
 	d.counts = s.Counts
@@ -27,8 +27,8 @@ func (d *Collector) Listen(s *loader.Session) {
 	s.Listen(d.deniedByBPF)
 }
 
-// alike is all that an event reports of what a program denied, but for the time.
-type alike struct {
+// bpfKey is all that an event reports of a BPF program's denial, except the time.
+type bpfKey struct {
 	pid, uid, layer, rule, errno int
 	other                        int
 	comm, paths, args            string
@@ -38,8 +38,8 @@ type alike struct {
 	detail, generation           uint32
 }
 
-func alikeOf(k *loader.Event) alike {
-	a := alike{
+func bpfKeyOf(k *loader.Event) bpfKey {
+	a := bpfKey{
 		pid: k.PID, uid: k.UID, layer: k.Layer, rule: k.Rule, errno: k.Errno, comm: k.Comm, args: k.Args,
 		op: k.Op, why: k.Why, walk: k.Walk, detail: k.Detail, generation: k.Generation, other: k.Other,
 	}
@@ -49,17 +49,17 @@ func alikeOf(k *loader.Event) alike {
 	return a
 }
 
-// deniedByBPF runs on the goroutine that listens to the session.
+// deniedByBPF runs on the goroutine that reads the session's ring buffer.
 func (d *Collector) deniedByBPF(k loader.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.take(d.policy, k)
+	d.handleBPF(d.policy, k)
 }
 
-// take takes in what a program reports, by the policy that decided. It's called with the lock held.
-func (d *Collector) take(c *policy.Compiled, k loader.Event) {
+// handleBPF handles an event of the BPF programs, by the policy that decided. mu is locked.
+func (d *Collector) handleBPF(c *policy.Compiled, k loader.Event) {
 	if k.PID == d.self {
-		return // toolguard itself, from within
+		return // toolguard itself, by its session thread
 	}
 	if k.Op == loader.OpExec {
 		d.executed(c, &k)
@@ -68,7 +68,7 @@ func (d *Collector) take(c *policy.Compiled, k loader.Event) {
 	if moot(&k) {
 		return
 	}
-	d.aggregate(alikeOf(&k), k.Time, func() event.Event {
+	d.aggregate(bpfKeyOf(&k), k.Time, func() event.Event {
 		e := Describe(&d.cfg, c, &k, d.chainOf(&k))
 		if e.Reason == string(policy.EngineError) {
 			d.cfg.warn("%s on %s: %s", e.Capability, e.Target, e.Extra["why"])
@@ -77,9 +77,9 @@ func (d *Collector) take(c *policy.Compiled, k loader.Event) {
 	})
 }
 
-// moot reports whether a file was only to be made if there was none: the kernel asks for that before it has looked the name up, unless it knows
-// the name already (lookup_open in fs/namei.c, Linux 5.6 and later), and opens what has the name whatever the answer was. What was made since,
-// by somebody else, wasn't there; and in /proc nothing can be made, by whatever name it's opened.
+// moot reports whether the denial of a creation had no effect, because the file exists. With O_CREAT the kernel asks for creation before it
+// looks the name up, unless it's cached (lookup_open in fs/namei.c, Linux 5.6 and later), and opens an existing file whatever the answer was. A
+// file that is newer than the denial didn't exist, and in /proc no file can be created.
 func moot(k *loader.Event) bool {
 	if k.Op != loader.OpCreate || k.Detail != loader.CreateUnknown || k.Why != loader.WhyRule || k.Walk != loader.WalkOK || k.Cut || len(k.Paths) != 1 {
 		return false
@@ -107,7 +107,7 @@ func parent(k *loader.Event) event.Process {
 	return event.Process{PID: k.Parent.PID, UID: k.Parent.UID, Comm: k.Parent.Comm}
 }
 
-// reportLosses is what of it was lost. It's called with the lock held.
+// reportLosses reports the events that the kernel lost since the last call. mu is locked.
 func (d *Collector) reportLosses() {
 	if d.counts == nil {
 		return
@@ -115,22 +115,22 @@ func (d *Collector) reportLosses() {
 	c := d.counts()
 	if n := c.Lost + c.Suppressed - d.lossesReported; n > 0 {
 		d.lossesReported += n
-		d.gap("bpf", n, "more were denied at a time than are reported", true)
+		d.gap("bpf", n, "there were more denials at a time than are reported", true)
 	}
 	if n := c.Unrecorded - d.unrecorded; n > 0 {
 		d.unrecorded += n
-		d.gapOf("bpf:exec", n, n, "more were executed at a time than are reported", true)
+		d.gapOf("bpf:exec", n, n, "more programs were executed at a time than are reported", true)
 	}
 }
 
-// drainKernel takes in the last of it while end ends the session in the kernel, and returns what that counted in it.
+// drainKernel collects the last events while end ends the session in the kernel, and returns the counts of end.
 func (d *Collector) drainKernel(end func() loader.Counts) loader.Counts {
 	d.mu.Lock()
-	heard := d.counts != nil
-	d.counts = nil // which looks at memory that goes with the session: tick, meanwhile, doesn't
+	collects := d.counts != nil
+	d.counts = nil // it reads memory that is freed with the session: tick must not call it meanwhile
 	d.mu.Unlock()
 	counts := end()
-	if !heard {
+	if !collects {
 		return counts
 	}
 	d.mu.Lock()
@@ -142,7 +142,7 @@ func (d *Collector) drainKernel(end func() loader.Counts) loader.Counts {
 	return counts
 }
 
-// bpf makes an event of what a program denied.
+// bpf makes the event of a BPF program's denial.
 func (r describer) bpf(k *loader.Event, chain []event.Process) event.Event {
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "bpf:" + k.Op.String()})
 	e.Time = k.Time
@@ -172,7 +172,7 @@ func (r describer) bpf(k *loader.Event, chain []event.Process) event.Event {
 	return e
 }
 
-// callOf is a system call that a filter denied, as the kernel's records have it.
+// callOf converts a denied system call to the form of the audit records.
 func callOf(k *loader.Event) kernelaudit.Denial {
 	nr := int(k.Detail)
 	return kernelaudit.Denial{
@@ -181,7 +181,7 @@ func callOf(k *loader.Event) kernelaudit.Denial {
 	}
 }
 
-// verdict is the kernel's.
+// verdict returns the kernel's verdict.
 func (r describer) verdict(k *loader.Event, why policy.Reason) policy.Verdict {
 	v := policy.Verdict{Reason: why, Layer: -1, Rule: policy.NoMatch}
 	if k.Layer >= 0 && k.Layer < len(r.policy.Layers) {
@@ -193,16 +193,16 @@ func (r describer) verdict(k *loader.Event, why policy.Reason) policy.Verdict {
 	return v
 }
 
-// describeAlways describes what is denied to every session, or whatever its rules are.
+// describeAlways describes a denial that doesn't depend on the session's rules.
 func (r describer) describeAlways(e *event.Event, k *loader.Event) {
 	e.Resource, e.Capability, e.Reason = "always", k.Op.String(), string(policy.SyscallDenied)
 	switch {
 	case len(k.Paths) > 0:
 		e.Target = k.Paths[0].Path
 		if k.Why == loader.WhyAlways && (k.Op == loader.OpCreate || k.Op == loader.OpOpen) {
-			e.Extra["why"] = "no session makes a file that others execute as its user or group (setuid, setgid)"
+			e.Extra["why"] = "a session can't make setuid or setgid files, which other users would execute as its user or group"
 		}
-	case k.Op == loader.OpUnix: // one with a path is a file
+	case k.Op == loader.OpUnix: // a socket with a path is a file
 		e.Resource, e.Capability, e.Reason = policy.Net.String(), "connect", string(policy.HostNotListed)
 	case k.Op == loader.OpOption:
 		e.Resource, e.Capability, e.Reason = policy.Net.String(), "setsockopt", string(policy.HostNotListed)
@@ -210,14 +210,14 @@ func (r describer) describeAlways(e *event.Event, k *loader.Event) {
 		return
 	case k.Why == loader.WhyFiles:
 		e.Reason = string(policy.Limit)
-		e.Extra["why"] = "the session, or all of its user's, have as many files open that send signals (F_SETOWN, O_ASYNC, leases) as they may have"
+		e.Extra["why"] = "the session, or its user's sessions together, have the maximum of open files that send signals (F_SETOWN, O_ASYNC, leases)"
 	case k.Op == loader.OpOpen || k.Op == loader.OpTruncate:
-		e.Extra["why"] = "it's a pipe, or memory without a name, and may be opened or cut off only as far as it's open already"
+		e.Extra["why"] = "it's a pipe or unnamed memory, which may only be opened or truncated with the access of the descriptor that is open already"
 	case k.Other != 0:
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", k.Other))
 		e.Target = strings.TrimSpace(string(name))
 		if k.Op == loader.OpTrace && k.Why == loader.WhyAlways {
-			e.Extra["why"] = "who traces a process that began before it isn't traced itself: processes that trace each other in a circle can't be ended"
+			e.Extra["why"] = "a traced process may not trace one that began before it: processes that trace each other in a circle can't be killed"
 		}
 	default:
 		e.Target = k.Door()
@@ -227,8 +227,7 @@ func (r describer) describeAlways(e *event.Event, k *loader.Event) {
 	}
 }
 
-// describePath describes a denial by the policy's fs rules. The rule is found with the evaluator that `check` uses, and
-// must be the one that the kernel found.
+// describePath describes a denial by the policy's fs rules. It finds the rule with the evaluator of `check`, which must agree with the kernel.
 func (r describer) describePath(e *event.Event, k *loader.Event) {
 	asked := r.asked(e, k)
 	kernel := r.verdict(k, policy.RuleDenies)
@@ -262,7 +261,7 @@ func (r describer) describePath(e *event.Event, k *loader.Event) {
 	})
 }
 
-// asked names what was denied: of two paths the first that isn't given.
+// asked sets the target: of two paths the first that lacks a needed capability.
 func (r describer) asked(e *event.Event, k *loader.Event) loader.Asked {
 	i := max(0, slices.IndexFunc(k.Paths, func(p loader.Asked) bool { return p.Need&^p.Have != 0 }))
 	asked := k.Paths[i]
@@ -273,22 +272,22 @@ func (r describer) asked(e *event.Event, k *loader.Event) loader.Asked {
 	return asked
 }
 
-// moved describes a denial of what has got another name since, about which the evaluator may decide otherwise.
+// moved describes a denial of a file that was renamed since, about which the evaluator may decide differently.
 func (r describer) moved(e *event.Event, kernel policy.Verdict) {
 	if kernel.Rule < 0 && kernel.Reason == policy.RuleDenies {
 		kernel.Reason = policy.NoRule
 	}
 	r.decided(e, kernel)
 	e.Reason = string(kernel.Reason)
-	e.Extra["why"] = "it was renamed meanwhile, and the path is what it's called now"
+	e.Extra["why"] = "it was renamed meanwhile: this is its new path"
 }
 
-// pinned reports whether a rule decided that is about a file under all of its hard links.
+// pinned reports whether the rule of a verdict applies to all hard links of its file.
 func (r describer) pinned(v policy.Verdict) bool {
 	return v.Rule >= 0 && r.policy.Pinned(r.policy.Rules[v.Rule])
 }
 
-// describeMove describes a move that would give something. The kernel decides; the evaluator finds the rule.
+// describeMove describes a denied move that would have gained access. The evaluator finds the rule.
 func (r describer) describeMove(e *event.Event, k *loader.Event) {
 	last := k.Paths[len(k.Paths)-1]
 	e.Resource, e.Capability, e.Target = policy.FS.String(), k.Op.String(), k.Paths[0].Path
@@ -299,7 +298,7 @@ func (r describer) describeMove(e *event.Event, k *loader.Event) {
 		r.moved(e, kernel)
 		return
 	}
-	v := r.moves(policy.Move{
+	v := r.checkMove(policy.Move{
 		Old: e.Target, OldDir: k.Detail&loader.MoveDir != 0, New: last.Path, NewExists: last.Need == policy.Update,
 		NewDir: k.Detail&loader.MoveBackDir != 0, Exchange: k.Detail&loader.MoveBack != 0,
 	}, k.Op)
@@ -313,20 +312,20 @@ func (r describer) describeMove(e *event.Event, k *loader.Event) {
 	}
 }
 
-// moves decides about a rename or a link by the policy.
-func (r describer) moves(m policy.Move, op loader.Op) policy.Verdict {
+// checkMove decides about a rename or a link by the policy.
+func (r describer) checkMove(m policy.Move, op loader.Op) policy.Verdict {
 	if op == loader.OpLink {
 		return r.policy.CheckLink(m)
 	}
 	return r.policy.CheckRename(m)
 }
 
-// disagree reports that the kernel and the evaluator read the policy differently: one of them is wrong. The collector warns of it.
+// disagree reports that the kernel and the evaluator decide differently, which is a defect. The collector warns about it.
 func (r describer) disagree(e *event.Event, kernel, ours policy.Verdict) {
 	r.decided(e, kernel)
 	e.Reason = string(policy.EngineError)
-	e.Extra["why"] = fmt.Sprintf("the kernel denied this by layer %d and rule %d, and the policy says %s by layer %d and rule %d: "+
-		"this is a mistake in toolguard, please report it", kernel.Layer, kernel.Rule, ours.Reason, ours.Layer, ours.Rule)
+	e.Extra["why"] = fmt.Sprintf("the kernel denied this by layer %d and rule %d, and the policy evaluates to %s by layer %d and rule %d: "+
+		"this is a defect of toolguard, please report it", kernel.Layer, kernel.Rule, ours.Reason, ours.Layer, ours.Rule)
 }
 
 // describeCommand describes a program that isn't listed, or not with these arguments.
@@ -335,17 +334,17 @@ func (r describer) describeCommand(e *event.Event, k *loader.Event) {
 	v := r.verdict(k, policy.CommandNotListed)
 	if k.Why == loader.WhyArgs {
 		v.Reason = policy.ArgsNotListed
-		program = r.withArgs(v, program)
+		program = r.ruleProgram(v, program)
 	}
 	e.Resource, e.Capability, e.Target = policy.Commands.String(), policy.Execute.String(), program
 	q := explain.Question{Resource: policy.Commands, Target: program}
 	if k.Why == loader.WhyArgs && k.Args != "" {
 		called, args, _ := strings.Cut(k.Args, "\x00")
 		argv := strings.Split(program+"\x00"+args, "\x00")
-		argv = event.RedactArgv(argv[:len(argv)-1]) // by the program: who called it chose what it's called
+		argv = event.RedactArgv(argv[:len(argv)-1]) // redacted by the program: its caller chose argument 0
 		argv[0] = event.RedactArgv([]string{called})[0]
 		e.Asked = strings.Join(argv, " ")
-		if len(k.Args) < loader.MaxArgs && k.Detail == 0 { // or there may be others
+		if len(k.Args) < loader.MaxArgs && k.Detail == 0 { // otherwise there may be more arguments
 			q.Argv = argv
 		}
 		if why := r.policy.NameMismatch(v, argv[0]); why != "" {
@@ -355,9 +354,8 @@ func (r describer) describeCommand(e *event.Event, k *loader.Event) {
 	r.suggest(e, v, q)
 }
 
-// withArgs is the program that a rule about arguments is of: by the time that they're looked at for good a script's interpreter
-// is what is executed.
-func (r describer) withArgs(v policy.Verdict, executed string) string {
+// ruleProgram returns the program of a rule about arguments. When the kernel checks the arguments of a script, the interpreter is executed.
+func (r describer) ruleProgram(v policy.Verdict, executed string) string {
 	if v.Rule >= 0 {
 		if c := r.policy.Rules[v.Rule].Command; c != nil {
 			return c.Program

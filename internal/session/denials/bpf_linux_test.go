@@ -14,8 +14,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
-// listing is a policy of these commands.
-func listing(t *testing.T, commands ...policy.CommandRule) *policy.Compiled {
+// policyOf is a policy that allows commands.
+func policyOf(t *testing.T, commands ...policy.CommandRule) *policy.Compiled {
 	t.Helper()
 	layer := policy.SourceLayer{Authority: policy.Session, Commands: commands}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
@@ -23,24 +23,24 @@ func listing(t *testing.T, commands ...policy.CommandRule) *policy.Compiled {
 	return c
 }
 
-// refusedAs is the event of what the kernel refused under such a policy.
-func refusedAs(t *testing.T, commands []policy.CommandRule, k loader.Event) event.Event {
+// describe returns the event of a denial under such a policy.
+func describe(t *testing.T, commands []policy.CommandRule, k loader.Event) event.Event {
 	t.Helper()
-	c := listing(t, commands...)
+	c := policyOf(t, commands...)
 	k.Layer = len(c.Layers) - 1
 	return Describe(&Config{}, c, &k, nil)
 }
 
-// What a command line holds in secrets is in no event, and the grant that is suggested is of the arguments.
-func TestRefusedArguments(t *testing.T) {
-	e := refusedAs(t, []policy.CommandRule{{Name: "/usr/bin/true", HasArgs: true, Args: [][]string{{"status"}}}}, loader.Event{
+// The secrets of a command line are redacted, and the suggested grant is for the arguments.
+func TestDeniedArguments(t *testing.T) {
+	e := describe(t, []policy.CommandRule{{Name: "/usr/bin/true", HasArgs: true, Args: [][]string{{"status"}}}}, loader.Event{
 		Op: loader.OpCommand, Why: loader.WhyArgs, Args: "true\x00login\x00--password\x00hunter2\x00https://ann:hunter2@example.com/\x00",
 		Paths: []loader.Asked{{Path: "/usr/bin/true"}},
 	})
 	if want := "true login --password *** https://***@example.com/"; e.Asked != want || e.Reason != "args_not_listed" {
 		t.Errorf("asked %q, reason %s; want %q", e.Asked, e.Reason, want)
 	}
-	none := refusedAs(t, []policy.CommandRule{{Name: "/usr/bin/true", HasArgs: true}}, loader.Event{
+	none := describe(t, []policy.CommandRule{{Name: "/usr/bin/true", HasArgs: true}}, loader.Event{
 		Op: loader.OpCommand, Why: loader.WhyArgs, Args: "true\x00", Paths: []loader.Asked{{Path: "/usr/bin/true"}},
 	})
 	if none.Asked != "true" {
@@ -51,12 +51,12 @@ func TestRefusedArguments(t *testing.T) {
 	}
 }
 
-// A script's arguments are looked at when its interpreter is what is executed: the rule is about the script all the same.
-func TestRefusedScript(t *testing.T) {
+// The kernel checks the arguments of a script when it executes the interpreter: the event names the script.
+func TestDeniedScript(t *testing.T) {
 	commands := []policy.CommandRule{{Name: "/usr/bin/true", HasArgs: true, Args: [][]string{{"status"}}}}
-	c := listing(t, commands...)
+	c := policyOf(t, commands...)
 	rule := c.Layers[len(c.Layers)-1].Commands.Rules()[0]
-	e := refusedAs(t, commands, loader.Event{
+	e := describe(t, commands, loader.Event{
 		Op: loader.OpCommand, Why: loader.WhyArgs, Rule: int(rule.Index), Args: "true\x00push\x00", Paths: []loader.Asked{{Path: "/usr/bin/interpreter"}},
 	})
 	if e.Target != rule.Command.Program || e.Asked != "true push" || e.Rule != rule.ID {
@@ -64,18 +64,18 @@ func TestRefusedScript(t *testing.T) {
 	}
 }
 
-// Memory has no path, and what is told of it says what to do instead.
-func TestRefusedMemory(t *testing.T) {
+// The event about memory without a path explains what to do instead.
+func TestDeniedMemory(t *testing.T) {
 	for _, op := range []loader.Op{loader.OpExecute, loader.OpMap} {
-		e := refusedAs(t, nil, loader.Event{Op: op, Why: loader.WhyRule, Walk: loader.WalkInternal})
+		e := describe(t, nil, loader.Event{Op: op, Why: loader.WhyRule, Walk: loader.WalkInternal})
 		if e.Resource != "fs" || e.Capability != "execute" || e.Reason != "no_rule" || !strings.Contains(e.Extra["why"], "memfd") {
 			t.Errorf("%s: %+v", op, e)
 		}
 	}
 }
 
-// Of two paths the one that is refused is told, whatever for.
-func TestRefusedUnresolved(t *testing.T) {
+// Of two paths, the denied one is the target.
+func TestDeniedUnresolved(t *testing.T) {
 	from, to := loader.Asked{Path: "/w/a", Need: policy.Delete}, loader.Asked{Path: "/deep", Need: policy.Create}
 	for _, x := range []struct {
 		paths         []loader.Asked
@@ -85,7 +85,7 @@ func TestRefusedUnresolved(t *testing.T) {
 		{[]loader.Asked{{Path: "/w/a", Need: policy.Delete, Have: policy.Delete}, to}, "/deep", "from /w/a"},
 		{[]loader.Asked{to}, "/deep", ""},
 	} {
-		e := refusedAs(t, nil, loader.Event{Op: loader.OpRename, Why: loader.WhyUnresolved, Walk: loader.WalkDeep, Paths: x.paths})
+		e := describe(t, nil, loader.Event{Op: loader.OpRename, Why: loader.WhyUnresolved, Walk: loader.WalkDeep, Paths: x.paths})
 		other := ""
 		for _, way := range []string{"from", "to"} {
 			if p := e.Extra[way]; p != "" {
@@ -98,8 +98,8 @@ func TestRefusedUnresolved(t *testing.T) {
 	}
 }
 
-// What was to be made only if it wasn't there, and is there, was opened: nothing was refused.
-func TestRefusedMoot(t *testing.T) {
+// The denial of creating a file that exists has no effect, so it isn't reported.
+func TestDeniedMoot(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")
 	childtest.Must(t, os.WriteFile(there, nil, 0o600))
@@ -109,9 +109,9 @@ func TestRefusedMoot(t *testing.T) {
 		op     loader.Op
 		detail uint32
 		why    loader.Why
-		after  time.Duration // the time of what was made before it
+		after  time.Duration // the time of the denial, from now
 		path   string
-		told   int
+		want   int
 	}{
 		{loader.OpCreate, unknown, loader.WhyRule, time.Second, there, 0},
 		{loader.OpCreate, unknown, loader.WhyRule, -time.Hour, there, 1},
@@ -123,16 +123,16 @@ func TestRefusedMoot(t *testing.T) {
 		{loader.OpOpen, unknown, loader.WhyRule, time.Second, there, 1},
 		{loader.OpRename, unknown, loader.WhyRule, time.Second, there, 1},
 	} {
-		d := NewCollector(Config{Policy: listing(t)})
-		d.take(d.policy, loader.Event{Op: x.op, Detail: x.detail, Why: x.why, Time: time.Now().Add(x.after), Layer: -1, Rule: -1, PID: 1, Paths: []loader.Asked{{Path: x.path, Need: policy.Create}}})
-		if len(d.list) != x.told && d.more == 0 {
+		d := NewCollector(Config{Policy: policyOf(t)})
+		d.handleBPF(d.policy, loader.Event{Op: x.op, Detail: x.detail, Why: x.why, Time: time.Now().Add(x.after), Layer: -1, Rule: -1, PID: 1, Paths: []loader.Asked{{Path: x.path, Need: policy.Create}}})
+		if len(d.list) != x.want && d.more == 0 {
 			t.Errorf("%+v: %+v", x, d.list)
 		}
 	}
 }
 
-// What no rule is about is told by what it's done to.
-func TestRefusedOutside(t *testing.T) {
+// A denial that doesn't depend on rules names its object.
+func TestDeniedOutside(t *testing.T) {
 	first, err := os.ReadFile("/proc/1/comm")
 	childtest.Must(t, err)
 	for _, c := range []struct {
@@ -149,15 +149,15 @@ func TestRefusedOutside(t *testing.T) {
 		{loader.Event{Op: loader.OpNamespace, Why: loader.WhyAlways}, "always", "namespace", policy.SyscallDenied, ""},
 		{loader.Event{Op: loader.OpSignal, Why: loader.WhyFiles, Detail: 8}, "always", "signal", policy.Limit, ""},
 	} {
-		e := refusedAs(t, nil, c.k)
+		e := describe(t, nil, c.k)
 		if e.Resource != c.resource || e.Capability != c.capability || e.Reason != string(c.reason) || e.Target != c.target {
 			t.Errorf("%s: %+v", c.k.Op, e)
 		}
 	}
 }
 
-// What would gain by moving is told with the rule that withholds it, which depends on what moves.
-func TestRefusedGain(t *testing.T) {
+// The denial of a move that would gain access names the rule that denies it, which depends on what is moved.
+func TestDeniedGain(t *testing.T) {
 	all := policy.AllCaps
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{
 		{Path: "/w", Caps: all}, {Path: "/w/less", Caps: policy.Delete | policy.Read | policy.Update}, {Path: "/w/dir/secret"},
@@ -185,7 +185,7 @@ func TestRefusedGain(t *testing.T) {
 		record := loader.Event{
 			PID: 1, Op: k.op, Why: loader.WhyGain, Detail: k.detail, Layer: -1, Rule: -1, Paths: []loader.Asked{{Path: k.old, Need: k.need}, {Path: k.new, Need: k.to}},
 		}
-		d.take(c, record)
+		d.handleBPF(c, record)
 		e := Describe(&d.cfg, c, &record, nil)
 		if e.Rule != k.rule || e.Reason != k.why || e.Target != k.old || e.Extra["to"] != k.new {
 			t.Errorf("%s of %s to %s: rule %q, %s: %+v", k.op, k.old, k.new, e.Rule, e.Reason, e)
@@ -196,8 +196,8 @@ func TestRefusedGain(t *testing.T) {
 	}
 }
 
-// What was renamed between the refusal and its event is told with the kernel's rule, whatever the evaluator says of its path.
-func TestRefusedMoved(t *testing.T) {
+// The event of a file that was renamed after its denial has the kernel's rule, whatever the evaluator decides about the new path.
+func TestDeniedMoved(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/w/secret"}}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
 	childtest.Must(t, err)
@@ -219,8 +219,8 @@ func TestRefusedMoved(t *testing.T) {
 	}
 }
 
-// A file that is refused because of another of its hard links is told with the rule that names that one.
-func TestRefusedLink(t *testing.T) {
+// The denial of a file because of another of its hard links has the rule that names that link.
+func TestDeniedLink(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/data/a", Caps: policy.Read}}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
 	childtest.Must(t, err)
@@ -230,7 +230,7 @@ func TestRefusedLink(t *testing.T) {
 		Paths: []loader.Asked{{Path: "/w/b", Need: policy.Update, Have: policy.Read}},
 	}
 	if e := Describe(&Config{}, c, &k, nil); e.Reason != string(policy.EngineError) {
-		t.Errorf("the rule is about no file with another name: %+v", e)
+		t.Errorf("the rule doesn't apply to other hard links: %+v", e)
 	}
 	c.Links = []policy.Link{{Rule: int32(k.Rule), Layer: int16(last)}}
 	if e := Describe(&Config{}, c, &k, nil); e.Reason != string(policy.RuleDenies) || e.Rule != "fs.2" || e.Target != "/w/b" {
@@ -238,11 +238,11 @@ func TestRefusedLink(t *testing.T) {
 	}
 }
 
-// What a session counts isn't looked at while it ends, which may take its time: its memory may be gone. The last of it is reported all the same.
+// The counts of a session aren't read while it ends, because their memory may be freed. The last counts are reported.
 func TestCountsOfTheEnd(t *testing.T) {
 	d := NewCollector(Config{Policy: &policy.Compiled{}})
 	d.counts = func() loader.Counts {
-		t.Error("the session was looked at as it went")
+		t.Error("the counts were read while the session ended")
 		return loader.Counts{}
 	}
 	counts := d.drainKernel(func() loader.Counts {

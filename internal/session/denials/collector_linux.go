@@ -14,51 +14,49 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// drainTime bounds how long the end of a session waits for denials that are still on their way, as long as any come. It's only
-// after a flood that there are many.
+// drainTime bounds how long the end of a session waits for pending denials. Only after a flood there are many.
 const drainTime = time.Minute
 
-// maxListed bounds how many different denials are cacheTime for the report; all of them go to the events.
+// maxListed bounds the different denials that are kept for the report. The events have all.
 const maxListed = 1000
 
-// Collector collects what is denied in one session: what is new becomes an event at once, what repeats is counted, and the
-// different ones are kept for the report.
+// Collector collects the denials of one session: it emits new ones at once, counts repeated ones, and keeps the different ones for the report.
 type Collector struct {
 	cfg     Config
 	records Records     // nil: the kernel's records of denials can't be read
-	proof   *time.Timer // until the records are proven; nil: they aren't listened to
-	missing func(error) // reports that they don't arrive
-	foreign bool        // processes have other numbers in them than here
+	proof   *time.Timer // checks that records arrive; nil: Begin wasn't called
+	missing func(error) // reports that no records arrive
+	foreign bool        // their PIDs are those of another PID namespace
 
 	mu        sync.Mutex
 	policy    *policy.Compiled // in force
-	self      int              // see DenialsConfig
-	warned    bool             // that no records arrive has been reported
-	unseen    error            // why none do
+	self      int              // see Config.Self
+	warned    bool             // missing was called
+	unseen    error            // why no records arrive
 	repeats   repeats
-	ancestors map[int][]event.Process // of processes that were denied something since the last tick, by their parent's number
+	ancestors map[int][]event.Process // ancestors that were found since the last tick, by PID
 	ticking   bool                    // tick will be called
 
-	counts         func() loader.Counts // of the session in the kernel; nil: none, or no more
-	lossesReported uint64               // how many of those that it lost have been reported
-	unrecorded     uint64               // also of programs that were executed
+	counts         func() loader.Counts // of the session in the kernel; nil: none, or it has ended
+	lossesReported uint64               // the lost denials that were reported
+	unrecorded     uint64               // the lost executions that were reported
 
-	networkCounts         func() cgroupsock.Counts // of its network, while it lasts
+	networkCounts         func() cgroupsock.Counts // of its network; nil: none, or it has ended
 	networkLossesReported uint64
 
-	keep  int // how many different ones
+	keep  int // the maximum length of list
 	list  []Denial
 	at    map[denialKey]int
 	total uint64
 	more  uint64 // denials of what the policy allows
 	lost  uint64
-	why   string // what was lost, for people; "" when nothing was
+	why   string // why denials were lost; "": none were
 }
 
 // denialKey is what makes two denials the same to a reader of the report.
 type denialKey struct{ resource, capability, target, reason, rule string }
 
-// NewCollector is a collector for the run of a command, which ends with a report.
+// NewCollector returns a collector for the run of a command, which ends with a report.
 func NewCollector(cfg Config) *Collector { return newCollector(cfg, maxListed) }
 
 func newCollector(cfg Config, keep int) *Collector {
@@ -71,16 +69,16 @@ func newCollector(cfg Config, keep int) *Collector {
 // Unrecorded notes why the kernel's records of denials can't be read.
 func (d *Collector) Unrecorded(why error) { d.unseen = why }
 
-// CollectRecords has the session's records collected, from Begin on. missing reports, once, that they don't arrive.
+// CollectRecords makes Begin collect the session's records. missing is called once if none arrive.
 func (d *Collector) CollectRecords(r Records, missing func(error)) { d.records, d.missing = r, missing }
 
 // Reads reports whether the kernel's records of denials are read.
 func (d *Collector) Reads() bool { return d.records != nil }
 
-// proofDelay is after what time it's looked whether the kernel's records arrive. The end of a shorter session shows it anyway.
+// proofDelay is the time until the check whether records arrive. The end of a shorter session checks it anyway.
 const proofDelay = 50 * time.Millisecond
 
-// Begin begins to take records in. The kernel has kept them until now, so that the command wasn't kept waiting.
+// Begin begins to read records. The kernel has queued them until now, so that the command didn't wait.
 func (d *Collector) Begin() {
 	if d.records == nil {
 		return
@@ -94,7 +92,7 @@ func (d *Collector) Begin() {
 	})
 }
 
-// unproven reports once that the kernel's records don't arrive, unless some did. It's called with the lock held.
+// unproven reports once that no records arrive, unless some did. mu is locked.
 func (d *Collector) unproven(err error) {
 	if err != nil && !d.warned && !d.records.Proven() {
 		d.warned, d.unseen = true, err
@@ -105,22 +103,22 @@ func (d *Collector) unproven(err error) {
 // Receive runs on the goroutine of the records.
 func (d *Collector) Receive(k kernelaudit.Denial) {
 	if k.Nested || k.Moot {
-		return // a sandbox that the command made for itself, or nothing that the command noticed
+		return // denied by a sandbox that the command made for itself, or without effect
 	}
 	if k.Source == kernelaudit.Seccomp && d.cfg.Mechanism == "bpf" {
-		return // the programs report it
+		return // the BPF programs report it
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.aggregate(likenessOf(&k), k.Time, func() event.Event {
+	d.aggregate(auditKeyOf(&k), k.Time, func() event.Event {
 		first := event.Process{PID: k.PID, UID: k.UID, Exe: k.Exe, Comm: k.Comm}
 		return Describe(&d.cfg, d.policy, &k, d.chain(first, event.Process{PID: k.PPID, UID: -1}))
 	})
 }
 
-// gather counts a denial that is like another one, or emits it.
-func (d *Collector) aggregate(like any, when time.Time, make func() event.Event) {
-	if d.repeats.count(like, when) {
+// aggregate counts a denial that equals an emitted one, or emits it.
+func (d *Collector) aggregate(key any, when time.Time, make func() event.Event) {
+	if d.repeats.count(key, when) {
 		return
 	}
 	e := make()
@@ -128,19 +126,19 @@ func (d *Collector) aggregate(like any, when time.Time, make func() event.Event)
 	if len(d.repeats) == maxAggregated {
 		d.endRepeats()
 	}
-	d.repeats.add(like, e)
-	d.tickSoon()
+	d.repeats.add(key, e)
+	d.scheduleTick()
 }
 
-// tickSoon has tick called, if it isn't to be already.
-func (d *Collector) tickSoon() {
+// scheduleTick schedules tick, unless it is already scheduled.
+func (d *Collector) scheduleTick() {
 	if !d.ticking {
 		d.ticking = true
 		time.AfterFunc(aggregateTime, d.tick)
 	}
 }
 
-// tick emits what repeated, as long as anything does.
+// tick emits the counts of repeated denials, and reschedules itself while there are any.
 func (d *Collector) tick() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,16 +151,15 @@ func (d *Collector) tick() {
 	}
 }
 
-// endRepeats emits what repeated and begins again.
+// endRepeats emits the counts of repeated denials, and removes all.
 func (d *Collector) endRepeats() {
 	d.repeats.flush(d.emitDenial)
 	clear(d.repeats)
 	clear(d.ancestors)
 }
 
-// chain is the process that was denied something and its ancestors inside the session. The first comes from the kernel's record, and so does its
-// parent if that's gone; the others, which cost many system calls, from /proc, when they are read: best effort, and as they were at
-// the last tick.
+// chain returns the denied process and its ancestors in the session. The first comes from the kernel's record, and so does its parent if it has
+// ended. The others come from /proc, best effort, and are cached until the next tick because they need many system calls.
 func (d *Collector) chain(first, parent event.Process) []event.Process {
 	list := []event.Process{first}
 	if d.cfg.Events == nil || d.foreign {
@@ -178,8 +175,8 @@ func (d *Collector) chain(first, parent event.Process) []event.Process {
 	return append(list, others...)
 }
 
-// LimitMet emits how many times a limit was met, if it was.
-func (d *Collector) LimitMet(name string, position policy.Position, times uint64) {
+// LimitMet emits the number of times that a limit was met, unless it is 0.
+func (d *Collector) LimitMet(name string, place policy.Position, times uint64) {
 	if times == 0 {
 		return
 	}
@@ -187,7 +184,7 @@ func (d *Collector) LimitMet(name string, position policy.Position, times uint64
 	defer d.mu.Unlock()
 	d.emitDenial(d.about(event.Event{
 		Kind: event.Denial, Resource: "limits", Capability: name, Target: name, Mechanism: "supervisor", Count: times,
-		Reason: string(policy.Limit), Rule: "limits." + name, Place: position.String(),
+		Reason: string(policy.Limit), Rule: "limits." + name, Place: place.String(),
 	}))
 }
 
@@ -202,7 +199,7 @@ func (d *Collector) emit(e event.Event) {
 	}
 }
 
-// about fills in what every event of the session says.
+// about sets the fields that all events of the session have.
 func (d *Collector) about(e event.Event) event.Event { return d.cfg.About(d.policy, e) }
 
 func (d *Collector) count(e event.Event, n uint64) {
@@ -220,7 +217,7 @@ func (d *Collector) count(e event.Event, n uint64) {
 	}
 }
 
-// Drain takes in what is still on its way, and reports what was lost. end ends the session in the kernel, and returns what was counted in it.
+// Drain collects the pending denials, and reports losses. end ends the session in the kernel, and returns its counts.
 func (d *Collector) Drain(end func() loader.Counts) {
 	d.drainKernel(end)
 	if d.records == nil {
@@ -242,13 +239,13 @@ func (d *Collector) Drain(end func() loader.Counts) {
 	}
 }
 
-// gap reports that denials went by unseen.
+// gap reports that n denials were lost.
 func (d *Collector) gap(mechanism string, n uint64, why string, exact bool) {
 	d.lost, d.why = d.lost+n, why
 	d.gapOf(mechanism, n, 0, why, exact)
 }
 
-// gapOf emits that n events were lost, of which execs are of programs that were executed.
+// gapOf emits that n events were lost, of which execs are executions.
 func (d *Collector) gapOf(mechanism string, n, execs uint64, why string, exact bool) {
 	e := d.about(event.Event{Kind: event.Gap, Count: n, Execs: execs, Mechanism: mechanism})
 	e.Extra = map[string]string{"why": why, "exact": fmt.Sprint(exact)}
@@ -263,12 +260,12 @@ func (d *Collector) Close() error {
 	return d.records.Close()
 }
 
-// visible reports whether denials can be seen.
+// visible reports whether denials are collected.
 func (d *Collector) visible() bool {
 	return d.records != nil && d.records.Proven() || d.cfg.Mechanism == "bpf"
 }
 
-// Summary is what was denied.
+// Summary returns the denials so far.
 func (d *Collector) Summary() Summary {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -279,10 +276,10 @@ func (d *Collector) Summary() Summary {
 	return s
 }
 
-// Warn is for people.
+// Warn shows a warning to people.
 func (d *Collector) Warn(format string, args ...any) { d.cfg.warn(format, args...) }
 
-// Forward takes in an event that toolguardd has made.
+// Forward emits an event that toolguardd made.
 func (d *Collector) Forward(e event.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,17 +18,17 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// Config is what the events of a session depend on. Nothing changes it.
+// Config is what the events of a session depend on. It is immutable.
 type Config struct {
 	Session     uint64           // its number
 	Policy      *policy.Compiled // in force when it begins
 	Tool, Agent string
 	Mechanism   string          // the backend that enforces the policy: "bpf" or "landlock"
-	Others      seccomp.Backend // what enforces it in addition to the system call filters
+	Others      seccomp.Backend // the mechanisms that enforce it in addition to the system call filters
 	Proxies     []api.Proxy     // that the command's environment names
 	Self        int             // the toolguard that started the session: its own denials are not reported; 0: there is none
-	Events      *event.Queue    // nil: nobody reads them
-	Warn        func(string)    // one-line remarks for people, from any goroutine; may be nil
+	Events      *event.Queue    // nil: events are not emitted
+	Warn        func(string)    // shows one line to people, from any goroutine; may be nil
 }
 
 func (c *Config) warn(format string, args ...any) {
@@ -37,13 +37,13 @@ func (c *Config) warn(format string, args ...any) {
 	}
 }
 
-// describer makes events of what the mechanisms report, by the policy that decided. It has no state.
+// describer makes events of the mechanisms' records, by the policy that decided. It has no state.
 type describer struct {
 	cfg    *Config
 	policy *policy.Compiled
 }
 
-// Describe makes the event of a denial: what was denied to whom, the rule that decided, and the smallest grant that would allow it. The record is a
+// Describe makes the event of a denial: the operation, the process, the rule that decided, and the smallest grant that would allow it. The record is a
 // *loader.Event, *kernelaudit.Denial, *cgroupsock.Event or *message.Denial; chain is the process and its ancestors.
 func Describe(cfg *Config, c *policy.Compiled, record any, chain []event.Process) event.Event {
 	r := describer{cfg, c}
@@ -60,22 +60,22 @@ func Describe(cfg *Config, c *policy.Compiled, record any, chain []event.Process
 	panic(fmt.Sprintf("no mechanism reports a %T", record))
 }
 
-// about fills in what every event of the session says.
+// about sets the fields that all events of the session have.
 func (r describer) about(e event.Event) event.Event {
 	return r.cfg.About(r.policy, e)
 }
 
-// About fills in what every event of the session under a policy says.
+// About sets the fields that all events of the session under a policy have.
 func (c *Config) About(p *policy.Compiled, e event.Event) event.Event {
 	e.Time, e.Session, e.Tool, e.Agent, e.Mode = time.Now(), SessionID(c.Session), c.Tool, c.Agent, "enforce"
 	e.Policy, e.Digest = p.Name, p.Digest
 	return e
 }
 
-// SessionID is a session's number as events and people have it.
+// SessionID formats a session's number for events and people.
 func SessionID(number uint64) string { return fmt.Sprintf("%016x", number) }
 
-// decided fills in the rule that decided.
+// decided sets the rule that decided.
 func (r describer) decided(e *event.Event, v policy.Verdict) {
 	if v.Layer >= 0 {
 		e.Authority = r.policy.Layers[v.Layer].Authority.String()
@@ -93,7 +93,7 @@ func (r describer) suggest(e *event.Event, v policy.Verdict, q explain.Question)
 		p = r.proxyAt(q.Target)
 	}
 	if p != nil && p.Scheme == "http" {
-		q.Scheme = p.Scheme // which egress reads: by its address alone every host behind it would be granted
+		q.Scheme = p.Scheme // egress reads the requests: a grant of the address would allow every host behind the proxy
 	}
 	r.decided(e, v)
 	e.Reason = string(v.Reason)
@@ -104,7 +104,7 @@ func (r describer) suggest(e *event.Event, v policy.Verdict, q explain.Question)
 	r.advise(e, a.Advice)
 	adviseProxy(e, p, q.Scheme)
 	if q.Resource == policy.FS && q.Caps&(policy.Create|policy.Delete) != 0 {
-		r.adviseOrdinary(e, folderOf(e))
+		r.advisePermissions(e, folderOf(e))
 	}
 }
 

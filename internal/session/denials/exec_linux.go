@@ -8,7 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// executed emits that a program was executed. It's called with the lock held.
+// executed emits that a program was executed. mu is locked.
 func (d *Collector) executed(c *policy.Compiled, k *loader.Event) {
 	if d.cfg.Events == nil {
 		return
@@ -24,12 +24,12 @@ func (d *Collector) executed(c *policy.Compiled, k *loader.Event) {
 	p := event.Process{PID: k.PID, UID: k.UID, Exe: e.Target, Comm: k.Comm, Argv: argvOf(k), Start: k.Start}
 	e.Process = d.chain(p, parent(k))
 	d.emit(e)
-	// What it starts may be reported when it's gone, and what it was before it isn't any more.
+	// Its children may be reported after it has ended. Its former program is obsolete.
 	d.ancestors[p.PID] = append([]event.Process{p.AsAncestor()}, e.Process[1:]...)
-	d.tickSoon()
+	d.scheduleTick()
 }
 
-// argvOf is the command line of what was executed, as far as the kernel reports it.
+// argvOf returns the command line of an execution, as far as the kernel reports it.
 func argvOf(k *loader.Event) []string {
 	argv := strings.Split(k.Args, "\x00")
 	last := len(argv) - 1

@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader"
 )
 
-// Of a command line is told what the kernel tells, and that there's more.
+// The command line of an event has what the kernel reports, and a mark where it's truncated.
 func TestArgvOf(t *testing.T) {
 	for _, x := range []struct {
 		text string
@@ -31,11 +31,11 @@ func TestArgvOf(t *testing.T) {
 	}
 }
 
-// What was executed is no denial, and what isn't told of it is none that was lost, in whichever process they're told.
+// Executions are no denials, and lost executions are no lost denials, whichever process reports them.
 func TestExecsAreNoDenials(t *testing.T) {
 	var e written
 	queue := event.NewQueue(&e)
-	d := NewCollector(Config{Policy: listing(t), Events: queue})
+	d := NewCollector(Config{Policy: policyOf(t), Events: queue})
 	d.Forward(event.Event{Kind: event.Exec, Target: "/usr/bin/true"})
 	d.Forward(event.Event{Kind: event.Gap, Count: 7, Execs: 7, Extra: map[string]string{"why": "many"}})
 	d.Forward(event.Event{Kind: event.Daemon})
@@ -55,28 +55,28 @@ func TestExecsAreNoDenials(t *testing.T) {
 	if _, err := queue.Close(); err != nil {
 		t.Fatal(err)
 	}
-	said := ""
+	emitted := ""
 	for _, e := range e.events() {
-		said += fmt.Sprintf("%s %d %d, ", e.Kind, e.Count, e.Execs)
+		emitted += fmt.Sprintf("%s %d %d, ", e.Kind, e.Count, e.Execs)
 	}
-	if want := "exec 0 0, gap 7 7, daemon 0 0, gap 5 5, gap 1 1, gap 9 7, "; said != want {
-		t.Errorf("told %q, want %q", said, want)
+	if want := "exec 0 0, gap 7 7, daemon 0 0, gap 5 5, gap 1 1, gap 9 7, "; emitted != want {
+		t.Errorf("emitted %q, want %q", emitted, want)
 	}
 }
 
-// Who started a program is known also when it's gone, or something else, by the time that others are told of.
+// The parent of a program is known even if it has ended or executed another program before the event.
 func TestExecutedChain(t *testing.T) {
 	var e written
 	queue := event.NewQueue(&e)
-	h := NewFollower(Source{}, Config{Self: os.Getpid(), Policy: listing(t), Events: queue})
-	const nobody = 1 << 23 // more than any process's number
+	h := NewFollower(Source{}, Config{Self: os.Getpid(), Policy: policyOf(t), Events: queue})
+	const unused = 1 << 23 // above every PID
 	exec := func(pid, parent int, file, args string) {
 		h.receive(loader.Event{Op: loader.OpExec, PID: pid, Parent: loader.Parent{PID: parent, Comm: "gone"}, Detail: 2, Args: args, Asked: file, Paths: []loader.Asked{{Path: file}}})
 	}
-	exec(nobody, os.Getpid(), "/bin/sh", "sh\x00--token=hunter2\x00")
-	exec(nobody, os.Getpid(), "/bin/make", "make\x00--token=hunter2\x00")
-	exec(nobody+1, nobody, "/bin/true", "true\x00x\x00")
-	exec(nobody+3, nobody+2, "/bin/true", "true\x00")
+	exec(unused, os.Getpid(), "/bin/sh", "sh\x00--token=hunter2\x00")
+	exec(unused, os.Getpid(), "/bin/make", "make\x00--token=hunter2\x00")
+	exec(unused+1, unused, "/bin/true", "true\x00x\x00")
+	exec(unused+3, unused+2, "/bin/true", "true\x00")
 	if _, err := queue.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestExecutedChain(t *testing.T) {
 	if len(last) != 2 || last[0].Exe != "/bin/true" || last[1].Exe != "/bin/make" || strings.Contains(fmt.Sprint(last[1].Argv), "hunter2") {
 		t.Errorf("%+v", last)
 	}
-	if last = list[3].Process; len(last) != 2 || last[1].PID != nobody+2 || last[1].Comm != "gone" {
+	if last = list[3].Process; len(last) != 2 || last[1].PID != unused+2 || last[1].Comm != "gone" {
 		t.Errorf("%+v", last)
 	}
 }

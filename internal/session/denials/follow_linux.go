@@ -14,33 +14,33 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// Follower makes events of what is denied in a session that another process started.
+// Follower collects the denials of a session that another process started.
 type Follower struct {
 	*Collector
-	session *loader.Session // in the kernel; nil: another Follower follows that
+	session *loader.Session // in the kernel; nil: another Follower collects its denials
 
-	// policies are the session's first, and those in force now and before, by the generation of their image; nil: find finds them.
+	// policies are the first, the former and the current one, by the generation of their image; nil: find finds them.
 	policies map[uint32]*policy.Compiled
 	find     func() (map[uint32]*policy.Compiled, error)
-	used     bool       // since evict was called last
-	waiting  []pending  // until the policies are found
-	found    *sync.Cond // nothing waits any more
+	used     bool       // used since the last call of evict
+	waiting  []pending  // records that wait until the policies are found
+	found    *sync.Cond // signals that waiting is empty
 	ending   bool
 }
 
 // pending is a record that the policy of a generation decided.
 type pending struct {
 	generation uint32
-	take       func(*policy.Compiled)
+	handle     func(*policy.Compiled)
 }
 
-// Source is where a session's policies are, and whether another process followed it.
+// Source provides a session's policies.
 type Source struct {
-	Resumed  bool // another process followed the session until now: it reported what the kernel had lost, or missed it
+	Resumed  bool // another process followed the session before: it has reported the earlier losses
 	Policies func() (map[uint32]*policy.Compiled, error)
 }
 
-// Follow begins to emit a session's events to cfg.Events. Of cfg.Policy only the name and the digest are used.
+// Follow begins to emit a session's events to cfg.Events. It uses only the name and the digest of cfg.Policy.
 func Follow(s *loader.Session, source Source, cfg Config) *Follower {
 	f := NewFollower(source, cfg)
 	f.session, f.counts = s, s.Counts
@@ -52,47 +52,47 @@ func Follow(s *loader.Session, source Source, cfg Config) *Follower {
 	return f
 }
 
-// NewFollower is a Follower for the session's network alone (see ListenNetwork).
+// NewFollower returns a Follower for the session's network alone (see ListenNetwork).
 func NewFollower(source Source, cfg Config) *Follower {
 	cfg.Mechanism, cfg.Others = "bpf", seccomp.Backend{ABI: seccomp.FullMediation, Sealed: seccomp.Sealed()}
 	d := newCollector(cfg, 0)
 	return &Follower{Collector: d, find: source.Policies, found: sync.NewCond(&d.mu)}
 }
 
-// receive takes a denial in, or a program that was executed: that takes no policy.
+// receive handles a denial or an execution, which needs no policy.
 func (f *Follower) receive(k loader.Event) {
 	generation := k.Generation
 	switch k.Op {
 	case loader.OpExec:
-		f.locked(func() { f.take(f.policy, k) })
+		f.locked(func() { f.handleBPF(f.policy, k) })
 		return
 	case loader.OpCall:
 		generation = api.FirstGeneration
 	}
-	f.takeBy(generation, func(c *policy.Compiled) { f.take(c, k) })
+	f.handleBy(generation, func(c *policy.Compiled) { f.handleBPF(c, k) })
 }
 
-// maxWaiting is how many records wait while the policies are looked for: many times what the kernel has capacity for.
+// maxWaiting bounds the records that wait for the policies: many times the capacity of the kernel's ring buffer.
 const maxWaiting = 2000
 
-// takeBy takes a record in by the policy that decided, which needn't be the one in force any more. The goroutine that reads the kernel's events
-// doesn't wait for the policies: the kernel has little capacity for more events.
-func (f *Follower) takeBy(generation uint32, take func(*policy.Compiled)) {
+// handleBy handles a record by the policy that decided, which may be a former one. The goroutine that reads the kernel's events doesn't wait for
+// the policies, because the kernel's ring buffer is small.
+func (f *Follower) handleBy(generation uint32, handle func(*policy.Compiled)) {
 	f.locked(func() {
 		for len(f.waiting) >= maxWaiting {
 			f.found.Wait()
 		}
 		if f.policies == nil && !f.ending {
-			if f.waiting = append(f.waiting, pending{generation, take}); len(f.waiting) == 1 {
+			if f.waiting = append(f.waiting, pending{generation, handle}); len(f.waiting) == 1 {
 				go f.catchUp()
 			}
 			return
 		}
-		f.takePending(pending{generation, take}, f.load())
+		f.handlePending(pending{generation, handle}, f.load())
 	})
 }
 
-// catchUp finds the policies, and takes in what has waited for them.
+// catchUp finds the policies, and handles the waiting records.
 func (f *Follower) catchUp() {
 	found, err := f.find()
 	f.locked(func() {
@@ -100,7 +100,7 @@ func (f *Follower) catchUp() {
 			f.cache(found)
 		}
 		for _, p := range f.waiting {
-			f.takePending(p, err)
+			f.handlePending(p, err)
 		}
 		f.waiting = nil
 		f.found.Broadcast()
@@ -114,19 +114,19 @@ func (f *Follower) awaitPending() {
 	}
 }
 
-// takePending takes a record in; err is why the policies can't be found.
-func (f *Follower) takePending(p pending, err error) {
+// handlePending handles a record; err is why the policies can't be found.
+func (f *Follower) handlePending(p pending, err error) {
 	if err != nil {
-		f.gap("toolguardd", 1, fmt.Sprintf("its policy can't be looked at: %v", err), true)
+		f.gap("toolguardd", 1, fmt.Sprintf("its policy can't be read: %v", err), true)
 		return
 	}
 	c := f.policies[p.generation]
 	if c == nil {
-		f.gap("toolguardd", 1, "its policy isn't known any more: the session has got others since", true)
+		f.gap("toolguardd", 1, "its policy was removed: the session has newer ones", true)
 		return
 	}
 	f.used = true
-	p.take(c)
+	p.handle(c)
 }
 
 // locked runs a function while nothing else uses the Follower.
@@ -145,15 +145,14 @@ func (f *Follower) Reloaded(generation uint32, c *policy.Compiled) {
 		}
 		maps.DeleteFunc(f.policies, func(g uint32, _ *policy.Compiled) bool { return g != api.FirstGeneration && g+1 < generation })
 		f.policies[generation] = c
-		f.policy = &policy.Compiled{Name: c.Name, Digest: c.Digest} // which all events have
+		f.policy = &policy.Compiled{Name: c.Name, Digest: c.Digest} // all that events need of the policy in force
 	})
 }
 
-// cacheTime is how long the policies are kept, at least, after they were used. They take much memory, and in most sessions nothing
-// is denied.
+// cacheTime is the minimum time that unused policies stay in memory. They are large, and most sessions have no denials.
 const cacheTime = 5 * time.Second
 
-// load finds the policies, unless they are cached.
+// load finds the policies unless they are cached.
 func (f *Follower) load() error {
 	if f.policies != nil {
 		return nil
@@ -170,7 +169,7 @@ func (f *Follower) cache(found map[uint32]*policy.Compiled) {
 	time.AfterFunc(cacheTime, f.evict)
 }
 
-// evict frees the policies, unless they were used since it was called last.
+// evict frees the policies unless they were used since its last call.
 func (f *Follower) evict() {
 	f.locked(func() {
 		if !f.used {
@@ -182,7 +181,7 @@ func (f *Follower) evict() {
 	})
 }
 
-// ClientExited reports that the toolguard that started the session has ended. A process of the session may get its number.
+// ClientExited reports that the toolguard that started the session has ended. A process of the session may reuse its PID.
 func (f *Follower) ClientExited() {
 	f.locked(func() { f.self = 0 })
 }
@@ -192,21 +191,21 @@ func (f *Follower) Emit(e event.Event) {
 	f.locked(func() { f.emit(f.about(e)) })
 }
 
-// ListenNetwork begins to collect what the programs on the session's cgroup deny.
+// ListenNetwork begins to collect the denials of the programs on the session's cgroup.
 func (f *Follower) ListenNetwork(s *cgroupsock.Session) error {
 	return f.listenNetwork(s, func(k cgroupsock.Event) {
-		f.takeBy(k.Generation, func(c *policy.Compiled) { f.takeNetwork(c, k) })
+		f.handleBy(k.Generation, func(c *policy.Compiled) { f.handleNetwork(c, k) })
 	})
 }
 
-// EndNetwork collects the last of it. endEgress ends what else reports; end ends the network, and returns what was counted there.
+// EndNetwork collects the last network denials. endEgress ends egress. end ends the network; EndNetwork returns its counts.
 func (f *Follower) EndNetwork(endEgress func(), end func() cgroupsock.Counts) cgroupsock.Counts {
 	f.drain()
 	endEgress()
 	return f.Collector.EndNetwork(end)
 }
 
-// End ends the session in the kernel, after all that happened in it has been reported.
+// End ends the session in the kernel, and collects its last events.
 func (f *Follower) End() loader.Counts {
 	f.drain()
 	return f.drainKernel(func() loader.Counts {
@@ -215,14 +214,14 @@ func (f *Follower) End() loader.Counts {
 		}
 		counts, err := f.session.End()
 		if err != nil {
-			f.Warn("the session could not be taken out of the kernel: %v", err)
+			f.Warn("the session could not be removed from the kernel: %v", err)
 		}
 		f.session = nil
 		return counts
 	})
 }
 
-// drain waits until no record waits, and none does from now on: what comes later is described at once.
+// drain waits until no record waits for policies. Later records are handled at once.
 func (f *Follower) drain() {
 	f.locked(func() {
 		f.awaitPending()

@@ -16,10 +16,10 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// told notes under which policy each event was told.
-type told []string
+// emitted records the kind, policy and count of each event.
+type emitted []string
 
-func (l *told) Write(e *event.Event) error {
+func (l *emitted) Write(e *event.Event) error {
 	*l = append(*l, fmt.Sprintf("%s %s %d", e.Kind, e.Policy, e.Count))
 	return nil
 }
@@ -44,55 +44,55 @@ func (w *written) events() []event.Event {
 	return slices.Clone(w.list)
 }
 
-// finding finds a policy that is a session's first.
-func finding(c *policy.Compiled) func() (map[uint32]*policy.Compiled, error) {
+// firstPolicy is the source of a session's first policy.
+func firstPolicy(c *policy.Compiled) func() (map[uint32]*policy.Compiled, error) {
 	return func() (map[uint32]*policy.Compiled, error) {
 		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
 	}
 }
 
-// Each refusal is told by the policy that decided, the filters' by the first one, and everything else by the one in force.
-func TestHeardByGenerations(t *testing.T) {
+// Each denial is described by the policy that decided, one by the filters by the first policy, and other events by the one in force.
+func TestFollowerByGeneration(t *testing.T) {
 	named := func(name string) *policy.Compiled {
-		c := *listing(t)
+		c := *policyOf(t)
 		c.Name = name
 		return &c
 	}
-	var events told
+	var events emitted
 	queue := event.NewQueue(&events)
 	first := named("first")
-	h := NewFollower(Source{Policies: finding(first)}, Config{Self: 1, Policy: first, Events: queue})
+	h := NewFollower(Source{Policies: firstPolicy(first)}, Config{Self: 1, Policy: first, Events: queue})
 	opened := loader.Event{Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1, Paths: []loader.Asked{{Path: "/deep", Need: policy.Read}}}
-	refused := func(generation uint32, k loader.Event) {
+	deny := func(generation uint32, k loader.Event) {
 		k.Generation = generation
 		h.receive(k)
 	}
-	refused(1, opened)
+	deny(1, opened)
 	h.Reloaded(2, named("second"))
 	h.Reloaded(3, named("third"))
-	refused(3, opened)
-	refused(2, opened)
-	refused(3, loader.Event{Op: loader.OpCall, Why: loader.WhyAlways, Detail: 1})
+	deny(3, opened)
+	deny(2, opened)
+	deny(3, loader.Event{Op: loader.OpCall, Why: loader.WhyAlways, Detail: 1})
 	h.Emit(event.Event{Kind: event.Daemon})
 	h.Reloaded(4, named("fourth"))
-	refused(2, opened) // nobody knows it any more
+	deny(2, opened) // its policy was removed
 	if _, err := queue.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{
 		"denial first 0", "denial third 0", "denial second 0", "denial first 0", "daemon third 0", "gap fourth 1",
 	}; !slices.Equal(events, want) {
-		t.Errorf("told %q, want %q", events, want)
+		t.Errorf("emitted %q, want %q", events, want)
 	}
 }
 
-// The policies are kept for a while after they were used, looked for when something is refused, while which more may be refused, and that
-// they can't be found is told.
-func TestHearingForgets(t *testing.T) {
-	c := *listing(t)
+// The policies are read at a denial, and stay in memory for a while after they were used. Further denials don't wait meanwhile. If the policies
+// can't be read, a gap reports that.
+func TestFollowerEvicts(t *testing.T) {
+	c := *policyOf(t)
 	c.Name = "found"
 	synctest.Test(t, func(t *testing.T) {
-		var events told
+		var events emitted
 		queue := event.NewQueue(&events)
 		looked, failed := 0, error(nil)
 		h := NewFollower(Source{Policies: func() (map[uint32]*policy.Compiled, error) {
@@ -100,7 +100,7 @@ func TestHearingForgets(t *testing.T) {
 			time.Sleep(time.Second)
 			return map[uint32]*policy.Compiled{api.FirstGeneration: &c}, failed
 		}}, Config{Self: 1, Policy: &policy.Compiled{Name: "named"}, Events: queue})
-		refused := func(path string, want int) {
+		deny := func(path string, want int) {
 			began := time.Now()
 			h.receive(loader.Event{
 				Generation: api.FirstGeneration, Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1,
@@ -108,57 +108,57 @@ func TestHearingForgets(t *testing.T) {
 			})
 			synctest.Wait()
 			if looked != want {
-				t.Errorf("%s: looked for the policies %d times, want %d", path, looked, want)
+				t.Errorf("%s: read the policies %d times, want %d", path, looked, want)
 			}
 			if took := time.Since(began); took > 0 {
-				t.Errorf("%s: who reads the kernel's events waited for %v", path, took)
+				t.Errorf("%s: the reader of the kernel's events waited for %v", path, took)
 			}
 		}
 		h.Emit(event.Event{Kind: event.Daemon})
-		refused("/one", 1)
-		refused("/two", 1)
+		deny("/one", 1)
+		deny("/two", 1)
 		for range 3 {
 			time.Sleep(cacheTime * 4 / 5)
-			refused("/again", 1)
+			deny("/again", 1)
 		}
 		time.Sleep(3 * cacheTime)
 		failed = errors.New("gone")
-		refused("/three", 2)
-		refused("/four", 2)
+		deny("/three", 2)
+		deny("/four", 2)
 		h.End()
 		if _, err := queue.Close(); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"daemon named 0", "denial found 0", "denial found 0", "denial found 0", "denial found 0", "denial found 0", "gap named 1", "gap named 1"}
 		if !slices.Equal(events, want) {
-			t.Errorf("told %q, want %q", events, want)
+			t.Errorf("emitted %q, want %q", events, want)
 		}
 	})
 }
 
-// A toolguard's own refusals aren't told, but for what gets its number once it has gone.
-func TestHearingOfANumber(t *testing.T) {
-	var events told
+// The denials of the client itself aren't reported. Those of a process that reuses its PID are.
+func TestFollowerOfReusedPID(t *testing.T) {
+	var events emitted
 	queue := event.NewQueue(&events)
 	h := NewFollower(Source{Policies: func() (map[uint32]*policy.Compiled, error) {
-		return map[uint32]*policy.Compiled{api.FirstGeneration: listing(t)}, nil
+		return map[uint32]*policy.Compiled{api.FirstGeneration: policyOf(t)}, nil
 	}}, Config{Self: 7, Policy: &policy.Compiled{Name: "named"}, Events: queue})
-	refuse := func() {
+	deny := func() {
 		h.receive(loader.Event{
 			Generation: api.FirstGeneration, PID: 7, Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1,
 			Paths: []loader.Asked{{Path: "/x", Need: policy.Read}},
 		})
 	}
-	refuse()
+	deny()
 	h.Emit(event.Event{Kind: event.Daemon})
 	h.locked(h.awaitPending)
 	h.ClientExited()
-	refuse()
+	deny()
 	h.End()
 	if _, err := queue.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if len(events) != 2 || events[0] != "daemon named 0" || !strings.HasPrefix(events[1], "denial ") {
-		t.Errorf("told %q", events)
+		t.Errorf("emitted %q", events)
 	}
 }

@@ -3,6 +3,7 @@ package denials
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// audit makes an event of an audit record.
+// audit makes the event of an audit record.
 func (r describer) audit(k kernelaudit.Denial, chain []event.Process) event.Event {
 	e := r.about(event.Event{Kind: event.Denial, Process: chain})
 	e.Time = k.Time
@@ -40,10 +41,10 @@ func (r describer) describeAccess(e *event.Event, k kernelaudit.Denial) {
 	switch {
 	case caps != 0:
 		r.describeLandlockPath(e, k, caps, entry)
-	case has(k.Blockers, "fs.refer"):
+	case slices.Contains(k.Blockers, "fs.refer"):
 		e.Resource, e.Capability, e.Target = policy.FS.String(), "rename or link", k.Path
 		e.Reason = string(policy.NoGain)
-	case has(k.Blockers, "fs.change_topology"):
+	case slices.Contains(k.Blockers, "fs.change_topology"):
 		e.Resource, e.Capability, e.Target = "always", "mount", k.Path
 		e.Reason = string(policy.SyscallDenied)
 	case strings.HasPrefix(strings.Join(k.Blockers, ","), "net."):
@@ -53,8 +54,8 @@ func (r describer) describeAccess(e *event.Event, k kernelaudit.Denial) {
 	}
 }
 
-// fsCaps are the capabilities that blockers stand for. entry is true when the denied operation was on a name in the
-// directory that the record shows, not on that directory.
+// fsCaps returns the capabilities for blockers. With entry, the denied operation was on a name in the directory of the record, not on the
+// directory.
 func fsCaps(blockers []string) (caps policy.Caps, entry bool) {
 	for _, b := range blockers {
 		switch {
@@ -73,15 +74,6 @@ func fsCaps(blockers []string) (caps policy.Caps, entry bool) {
 	return caps, entry
 }
 
-func has(list []string, want string) bool {
-	for _, s := range list {
-		if s == want {
-			return true
-		}
-	}
-	return false
-}
-
 func (r describer) describeLandlockPath(e *event.Event, k kernelaudit.Denial, caps policy.Caps, entry bool) {
 	e.Resource, e.Capability, e.Target = policy.FS.String(), caps.String(), k.Path
 	if entry {
@@ -98,7 +90,7 @@ func (r describer) describeLandlockPath(e *event.Event, k kernelaudit.Denial, ca
 	}
 	if v.Allow {
 		e.Reason = string(policy.EngineError)
-		e.Extra["why"] = "the policy allows this, and the landlock backend is stricter: --dry-run shows at which rules, `toolguard doctor` its stated gaps"
+		e.Extra["why"] = "the policy allows this, and the landlock backend is stricter: --dry-run shows for which rules, `toolguard doctor` its stated gaps"
 		return
 	}
 	if v.Reason == policy.NoRule && !strings.HasPrefix(e.Target+"/", r.policy.Workspace+"/") {
@@ -107,7 +99,7 @@ func (r describer) describeLandlockPath(e *event.Event, k kernelaudit.Denial, ca
 	r.suggest(e, v, explain.Question{Resource: policy.FS, Caps: caps, Target: e.Target})
 }
 
-// ownName is the record's path, with a process's own entries in /proc as the policy calls them.
+// ownName returns the record's path, with /proc/self for the process's own entries in /proc, as policies have it.
 func ownName(k kernelaudit.Denial) string {
 	if own, ok := strings.CutPrefix(k.Path+"/", fmt.Sprintf("/proc/%d/", k.PID)); ok {
 		return filepath.Join("/proc/self", own)
@@ -117,11 +109,11 @@ func ownName(k kernelaudit.Denial) string {
 
 func (r describer) describePort(e *event.Event, k kernelaudit.Denial) {
 	e.Resource, e.Capability, e.Target = policy.Net.String(), "connect", k.Remote
-	if has(k.Blockers, "net.bind_tcp") || has(k.Blockers, "net.bind_udp") {
+	if slices.Contains(k.Blockers, "net.bind_tcp") || slices.Contains(k.Blockers, "net.bind_udp") {
 		e.Capability, e.Target = "listen", k.Local
 	}
 	protocol := "tcp://"
-	if has(k.Blockers, "net.bind_udp") || has(k.Blockers, "net.connect_send_udp") {
+	if slices.Contains(k.Blockers, "net.bind_udp") || slices.Contains(k.Blockers, "net.connect_send_udp") {
 		protocol = "udp://"
 	}
 	e.Target = protocol + e.Target
@@ -134,15 +126,15 @@ func (r describer) describePort(e *event.Event, k kernelaudit.Denial) {
 	r.suggest(e, r.policy.CheckNet(&t), q)
 }
 
-// describeScope describes what reaches out of the session: signals, traces, abstract sockets.
+// describeScope describes a denied access to a process outside the session: signals, tracing, abstract sockets.
 func (r describer) describeScope(e *event.Event, k kernelaudit.Denial) {
 	e.Resource, e.Capability, e.Reason = "always", strings.Join(k.Blockers, ","), string(policy.SyscallDenied)
 	switch {
-	case has(k.Blockers, "scope.signal"):
+	case slices.Contains(k.Blockers, "scope.signal"):
 		e.Capability = "signal a process outside the session"
-	case has(k.Blockers, "ptrace"):
+	case slices.Contains(k.Blockers, "ptrace"):
 		e.Capability = "trace a process outside the session"
-	case has(k.Blockers, "scope.abstract_unix_socket"):
+	case slices.Contains(k.Blockers, "scope.abstract_unix_socket"):
 		e.Resource, e.Capability, e.Reason = policy.Net.String(), "connect", string(policy.HostNotListed)
 	}
 	if e.Target = k.Path; e.Target == "" && k.PeerPID != 0 {
@@ -160,7 +152,7 @@ func (r describer) describeCall(e *event.Event, k kernelaudit.Denial) {
 	}
 	cause, ok := seccomp.Explain(r.policy, r.cfg.Others, k.Call.Arch, k.Call.Number, nil)
 	if !ok {
-		e.Extra["why"] = "not denied by this session's filters: by one that the command loaded itself"
+		e.Extra["why"] = "not denied by this session's filters, but by one that the command loaded itself"
 		return
 	}
 	e.Resource, e.Reason, e.Errno, e.Rule = cause.Resource, string(cause.Reason), cause.Errno, cause.ID

@@ -17,28 +17,28 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// ListenNetwork begins to collect what the kernel's programs for the network deny.
+// ListenNetwork begins to collect the denials of the programs on the session's cgroup.
 func (d *Collector) ListenNetwork(s *cgroupsock.Session) error {
 	return d.listenNetwork(s, d.deniedByNetwork)
 }
 
-func (d *Collector) listenNetwork(s *cgroupsock.Session, take func(cgroupsock.Event)) error {
+func (d *Collector) listenNetwork(s *cgroupsock.Session, handle func(cgroupsock.Event)) error {
 	d.watchNetwork(s.Counts)
-	return s.Listen(take)
+	return s.Listen(handle)
 }
 
-// watchNetwork has the losses of what is denied of the network reported, or no more.
+// watchNetwork sets the counts by which lost network denials are reported; nil: they are no longer reported.
 func (d *Collector) watchNetwork(counts func() cgroupsock.Counts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if counts != nil && d.networkCounts == nil && d.networkLossesReported == 0 { // another process has reported what came before, or it was missed
+	if counts != nil && d.networkCounts == nil && d.networkLossesReported == 0 { // another process was to report the earlier losses
 		before := counts()
 		d.networkLossesReported = before.Lost + before.Suppressed
 	}
 	d.networkCounts = counts
 }
 
-// EndNetwork takes in the last of it while end ends the network, and returns what was counted there.
+// EndNetwork collects the last network denials while end ends the network, and returns the counts of end.
 func (d *Collector) EndNetwork(end func() cgroupsock.Counts) cgroupsock.Counts {
 	d.watchNetwork(nil)
 	last := end()
@@ -49,48 +49,48 @@ func (d *Collector) EndNetwork(end func() cgroupsock.Counts) cgroupsock.Counts {
 	return last
 }
 
-// checkNetworkLosses is reportNetworkLosses while the session lasts.
+// checkNetworkLosses calls reportNetworkLosses while the network exists.
 func (d *Collector) checkNetworkLosses() {
 	if d.networkCounts != nil {
 		d.reportNetworkLosses(d.networkCounts())
 	}
 }
 
-// reportNetworkLosses is what of it was lost. It's called with the lock held.
+// reportNetworkLosses reports the network denials that the kernel lost since the last call. mu is locked.
 func (d *Collector) reportNetworkLosses(c cgroupsock.Counts) {
 	if n := c.Lost + c.Suppressed - d.networkLossesReported; n > 0 {
 		d.networkLossesReported += n
-		d.gap("netguard", n, "more were denied at a time than are reported", true)
+		d.gap("netguard", n, "there were more denials at a time than are reported", true)
 	}
 }
 
-// Missed reports that denials may have gone unreported.
+// Missed reports that denials may be missing.
 func (d *Collector) Missed(mechanism, why string) { d.Lost(mechanism, 0, why) }
 
-// Lost reports that n denials weren't reported; 0: it isn't known how many.
+// Lost reports that n denials weren't reported; 0: the number is unknown.
 func (d *Collector) Lost(mechanism string, n uint64, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gap(mechanism, n, why, n > 0)
 }
 
-// deniedByNetwork runs on the goroutine that listens to the kernel's programs for the network.
+// deniedByNetwork runs on the goroutine that reads the ring buffer of the programs on the cgroup.
 func (d *Collector) deniedByNetwork(k cgroupsock.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.takeNetwork(d.policy, k)
+	d.handleNetwork(d.policy, k)
 }
 
-// takeNetwork takes in what the kernel's programs for the network report, by the policy that decided. It's called with the lock held.
-func (d *Collector) takeNetwork(c *policy.Compiled, k cgroupsock.Event) {
-	like := k
-	like.Time, like.SeenAt, like.Sequence = time.Time{}, 0, 0
+// handleNetwork handles an event of the programs on the cgroup, by the policy that decided. mu is locked.
+func (d *Collector) handleNetwork(c *policy.Compiled, k cgroupsock.Event) {
+	key := k
+	key.Time, key.SeenAt, key.Sequence = time.Time{}, 0, 0
 	first := event.Process{PID: k.PID, UID: k.UID, Comm: k.Comm}
-	d.aggregate(like, k.Time, func() event.Event { return Describe(&d.cfg, c, &k, d.chainSince(first, k.SeenAt)) })
+	d.aggregate(key, k.Time, func() event.Event { return Describe(&d.cfg, c, &k, d.chainSince(first, k.SeenAt)) })
 }
 
-// chainSince is chain for who was seen in the kernel at a time since boot. He may be gone since: then it's he alone, and where nobody is
-// known it's empty.
+// chainSince is chain for a process that the kernel saw at a time since boot. If the process has ended since, the chain is that process alone. If
+// the process is unknown, the chain is empty.
 func (d *Collector) chainSince(first event.Process, seen time.Duration) []event.Process {
 	switch {
 	case first.PID == 0:
@@ -102,22 +102,22 @@ func (d *Collector) chainSince(first event.Process, seen time.Duration) []event.
 	still.UID, still.Comm = first.UID, first.Comm
 	list := d.chain(still, event.Process{UID: -1})
 	start, err := proc.Start(first.PID)
-	if err != nil || start > seen { // looked at last: so it was him that was read about
+	if err != nil || start > seen { // checked last: another process has reused the PID
 		return []event.Process{first}
 	}
 	return list
 }
 
-// whyNet is why something is denied that no rule is about.
+// whyNet explains denials that don't depend on rules.
 var whyNet = map[cgroupsock.Why]string{
-	cgroupsock.WhyEgress: "it's toolguard's own port, or toolguard isn't there to be asked",
+	cgroupsock.WhyEgress: "it's toolguard's own port, or toolguard's egress process isn't running",
 	cgroupsock.WhySocket: "always on: no raw or exotic sockets",
-	cgroupsock.WhyDevice: "the socket would have a device of its own: by which one an address is reached is for the machine's routes to say",
-	cgroupsock.WhyRoute:  "the packet could be led elsewhere, or isn't whole",
-	cgroupsock.WhyMemory: "the kernel has no room to note down where the socket was going",
+	cgroupsock.WhyDevice: "the socket would select a network device: the machine's routes must select it",
+	cgroupsock.WhyRoute:  "the packet could be routed elsewhere, or is incomplete",
+	cgroupsock.WhyMemory: "the kernel has no space to record the destination of the socket",
 }
 
-// socket makes an event of what a program on the cgroup denied.
+// socket makes the event of a denial by a program on the cgroup.
 func (r describer) socket(k *cgroupsock.Event, chain []event.Process) event.Event {
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "netguard:" + k.Op.String()})
 	e.Time, e.Resource, e.Capability = k.Time, policy.Net.String(), "connect"
@@ -141,11 +141,11 @@ func (r describer) socket(k *cgroupsock.Event, chain []event.Process) event.Even
 		e.Capability = "listen"
 	}
 	e.Target = netTarget(k.Protocol, k.At)
-	v := r.kernelSaid(k)
+	v := r.socketVerdict(k)
 	switch k.Why {
 	case cgroupsock.WhyPolicy:
 	case cgroupsock.WhyTaken:
-		r.describeTaken(&e, v)
+		r.describePortInUse(&e, v)
 		return e
 	default:
 		e.Reason = string(v.Reason)
@@ -155,10 +155,10 @@ func (r describer) socket(k *cgroupsock.Event, chain []event.Process) event.Even
 	return e
 }
 
-// describeTaken describes a denied bind where another process waits already. The rule of the verdict didn't decide: it grants free ports.
-func (r describer) describeTaken(e *event.Event, v policy.Verdict) {
+// describePortInUse describes a denied bind to a port at which a process outside the session listens. The verdict's rule allows free ports.
+func (r describer) describePortInUse(e *event.Event, v policy.Verdict) {
 	e.Reason, e.Errno = string(policy.HostNotListed), errnoName(syscall.EADDRINUSE)
-	e.Extra["why"] = "a process outside the session waits at this port"
+	e.Extra["why"] = "a process outside the session listens on this port"
 	grant := "the policy"
 	if v.Rule >= 0 {
 		grant = fmt.Sprintf("%s (%s)", r.policy.Rules[v.Rule].ID, r.policy.Rules[v.Rule].Position)
@@ -166,8 +166,8 @@ func (r describer) describeTaken(e *event.Event, v policy.Verdict) {
 	e.Extra["advice"] = grant + " grants the session's own servers a free port: use another one (port 0: the kernel chooses), or end that process"
 }
 
-// kernelSaid is the kernel's verdict.
-func (r describer) kernelSaid(k *cgroupsock.Event) policy.Verdict {
+// socketVerdict returns the kernel's verdict about a socket.
+func (r describer) socketVerdict(k *cgroupsock.Event) policy.Verdict {
 	v := policy.Verdict{Reason: policy.HostNotListed, Layer: -1, Rule: policy.NoMatch}
 	if k.Layer >= 0 && k.Layer < len(r.policy.Layers) {
 		v.Layer = int16(k.Layer)
@@ -178,7 +178,7 @@ func (r describer) kernelSaid(k *cgroupsock.Event) policy.Verdict {
 	return v
 }
 
-// netTarget is an address as `check` writes it.
+// netTarget formats an address for `check`.
 func netTarget(protocol int, at netip.AddrPort) string {
 	switch protocol {
 	case unix.IPPROTO_TCP:
@@ -189,24 +189,24 @@ func netTarget(protocol int, at netip.AddrPort) string {
 	return fmt.Sprintf("protocol %d to %s", protocol, at.Addr())
 }
 
-// namedLike is all that an event reports of what egress denied, but for the time and the client's port.
-type namedLike struct {
+// egressKey is all that an event reports of a denial by egress, except the time and the client's port.
+type egressKey struct {
 	pid, uid                                   int
 	comm, protocol, method, target, rule, note string
 	to                                         netip.AddrPort
 	reason                                     policy.Reason
 }
 
-// DeniedByName takes in what egress denied.
+// DeniedByName handles a denial by egress.
 func (d *Collector) DeniedByName(k *message.Denial) {
 	a := &k.Answer
-	like := namedLike{k.Process.PID, k.Process.UID, k.Process.Comm, k.Protocol, k.Method, a.Target, "", a.Note, k.To, a.Reason}
+	key := egressKey{k.Process.PID, k.Process.UID, k.Process.Comm, k.Protocol, k.Method, a.Target, "", a.Note, k.To, a.Reason}
 	if a.Rule != nil {
-		like.rule = a.Rule.ID
+		key.rule = a.Rule.ID
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.aggregate(like, time.Now(), func() event.Event {
+	d.aggregate(key, time.Now(), func() event.Event {
 		first := event.Process{PID: k.Process.PID, UID: k.Process.UID, Comm: k.Process.Comm}
 		return Describe(&d.cfg, d.policy, k, d.chainSince(first, k.Process.SeenAt))
 	})
@@ -216,7 +216,7 @@ func (r describer) egress(k *message.Denial, chain []event.Process) event.Event 
 	a := &k.Answer
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "egress:" + k.Protocol})
 	e.Resource, e.Capability, e.Target = policy.Net.String(), "connect", a.Target
-	if strings.HasPrefix(a.Target, "dns://") { // not an address that a name led to
+	if strings.HasPrefix(a.Target, "dns://") { // a name, not the address that it was resolved to
 		e.Capability = "resolve"
 	}
 	e.Reason, e.Suggest = string(a.Reason), a.Suggest
@@ -238,7 +238,7 @@ func (r describer) egress(k *message.Denial, chain []event.Process) event.Event 
 	return e
 }
 
-// text is an address and port, "" for none.
+// text formats an address and port; "": none.
 func text(a netip.AddrPort) string {
 	if !a.IsValid() {
 		return ""

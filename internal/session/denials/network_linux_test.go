@@ -20,13 +20,13 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// heardNames is what is told of what egress refused.
-func heardNames(t *testing.T, denials ...message.Denial) []event.Event {
+// byName returns the events of denials by egress.
+func byName(t *testing.T, denials ...message.Denial) []event.Event {
 	t.Helper()
 	var e written
 	queue := event.NewQueue(&e)
-	c := listing(t)
-	h := NewFollower(Source{Policies: finding(c)}, Config{Self: 1, Policy: c, Events: queue})
+	c := policyOf(t)
+	h := NewFollower(Source{Policies: firstPolicy(c)}, Config{Self: 1, Policy: c, Events: queue})
 	for i := range denials {
 		h.DeniedByName(&denials[i])
 	}
@@ -36,51 +36,51 @@ func heardNames(t *testing.T, denials ...message.Denial) []event.Event {
 	return e.events()
 }
 
-// Whom the kernel saw is described by what /proc says of him, unless another has his number since.
+// A process that the kernel saw is described by /proc, unless another one has reused its PID.
 func TestChainSince(t *testing.T) {
 	own, err := os.Executable()
 	childtest.Must(t, err)
 	for since, exe := range map[time.Duration]string{time.Since(proc.Booted()): own, time.Nanosecond: ""} {
-		told := heardNames(t, message.Denial{Process: event.Observed{PID: os.Getpid(), UID: 7, Comm: "worker", SeenAt: since}})
-		if len(told) != 1 || len(told[0].Process) == 0 {
-			t.Fatalf("%+v", told)
+		events := byName(t, message.Denial{Process: event.Observed{PID: os.Getpid(), UID: 7, Comm: "worker", SeenAt: since}})
+		if len(events) != 1 || len(events[0].Process) == 0 {
+			t.Fatalf("%+v", events)
 		}
-		chain := told[0].Process
+		chain := events[0].Process
 		if p := chain[0]; p.Exe != exe || p.PID != os.Getpid() || p.UID != 7 || p.Comm != "worker" || (len(p.Argv) > 0) != (exe != "") || p.Start.IsZero() != (exe == "") {
 			t.Errorf("seen after %s: %+v", since, p)
 		}
 		if others := len(chain) > 1; others != (exe != "") {
-			t.Errorf("seen after %s: it's a child of %+v", since, chain[1:])
+			t.Errorf("seen after %s: its ancestors are %+v", since, chain[1:])
 		}
 	}
-	if told := heardNames(t, message.Denial{}); len(told) != 1 || told[0].Process != nil {
-		t.Errorf("of nobody: %+v", told)
+	if events := byName(t, message.Denial{}); len(events) != 1 || events[0].Process != nil {
+		t.Errorf("without a process: %+v", events)
 	}
 }
 
-// What the report lists has no secrets in it, as events haven't.
+// The report contains no secrets, like the events.
 func TestListedClean(t *testing.T) {
-	d := NewCollector(Config{Self: 1, Policy: listing(t)})
+	d := NewCollector(Config{Self: 1, Policy: policyOf(t)})
 	d.DeniedByName(&message.Denial{Answer: explain.Answer{Target: "http://example.com/a;jsessionid=canary"}})
 	if got := d.list[0].Target; got != "http://example.com/a;jsessionid=***" {
 		t.Error(got)
 	}
 }
 
-// Only what differs in nothing that is told is counted together.
+// Denials are counted together only if their events are equal.
 func TestNamedAlike(t *testing.T) {
 	denial := func(to string, pid int) message.Denial {
 		return message.Denial{To: netip.MustParseAddrPort(to), Client: netip.MustParseAddrPort("127.0.0.1:4711"), Process: event.Observed{PID: pid, Comm: "scan"}, Protocol: "tls"}
 	}
 	again := denial("192.0.2.1:443", 4)
 	again.Client = netip.MustParseAddrPort("127.0.0.1:4712")
-	told := heardNames(t, denial("192.0.2.1:443", 4), denial("169.254.169.254:443", 4), denial("192.0.2.1:443", 5), again)
-	if len(told) != 3 || told[1].Extra["to"] != "169.254.169.254:443" || told[2].Process[0].PID != 5 {
-		t.Errorf("%+v", told)
+	events := byName(t, denial("192.0.2.1:443", 4), denial("169.254.169.254:443", 4), denial("192.0.2.1:443", 5), again)
+	if len(events) != 3 || events[1].Extra["to"] != "169.254.169.254:443" || events[2].Process[0].PID != 5 {
+		t.Errorf("%+v", events)
 	}
 }
 
-// Where a process outside the session waits already, the rule that grants free ports is no rule that denies: it's named as what to do next.
+// If a process outside the session listens on a port, the rule that grants free ports doesn't deny: the advice names it.
 func TestTakenPort(t *testing.T) {
 	l := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{
 		Host: "localhost", Listen: true, Allow: true, Position: policy.Position{File: "p.toml", Line: 7},

@@ -8,7 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// ProxiesOf are the proxies that variables name which the command may see.
+// ProxiesOf returns the proxies in the variables that the command may see.
 func ProxiesOf(c *policy.Compiled, env []string) (list []api.Proxy) {
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")

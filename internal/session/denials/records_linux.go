@@ -7,12 +7,12 @@ import (
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 )
 
-// Records are the kernel's audit records of one session, as this process reads them or toolguardd does.
+// Records are the kernel's audit records of one session, read by this process or by toolguardd.
 type Records interface {
 	Listen()      // begins to deliver
 	Prove() error // nil as soon as records are known to arrive
 	Proven() bool
-	Finish(context.Context) (kernelaudit.Totals, error) // delivers what is on its way
+	Finish(context.Context) (kernelaudit.Totals, error) // delivers the pending records
 	Close() error
 }
 
@@ -20,20 +20,20 @@ type Records interface {
 type daemonRecords struct {
 	stream  *api.Stream
 	denials *Collector
-	over    chan struct{}       // closed when nothing more comes
-	totals  *kernelaudit.Totals // nil: the end didn't come
+	ended   chan struct{}       // closed when no more records arrive
+	totals  *kernelaudit.Totals // nil: the stream ended early
 }
 
-// Subscribe has the records collected that toolguardd reads. foreign: toolguardd has other numbers for the session's processes.
+// Subscribe makes Begin collect the records that toolguardd reads. With foreign, their PIDs are those of another PID namespace.
 func (d *Collector) Subscribe(stream *api.Stream, foreign bool) {
-	d.records, d.foreign = &daemonRecords{stream: stream, denials: d, over: make(chan struct{})}, foreign
+	d.records, d.foreign = &daemonRecords{stream: stream, denials: d, ended: make(chan struct{})}, foreign
 }
 
 // Listen begins to deliver.
 func (s *daemonRecords) Listen() { go s.receive() }
 
 func (s *daemonRecords) receive() {
-	defer close(s.over)
+	defer close(s.ended)
 	for {
 		var r api.Record
 		err := s.stream.Next(&r)
@@ -46,25 +46,25 @@ func (s *daemonRecords) receive() {
 			s.totals = r.Totals
 			return
 		case err != nil:
-			s.denials.Missed("toolguardd", "toolguardd ended meanwhile, and what was denied since isn't known")
+			s.denials.Missed("toolguardd", "toolguardd ended meanwhile, and later denials are unknown")
 			return
 		}
 	}
 }
 
-// Prove is nil: toolguardd had them proven before it answered.
+// Prove returns nil: toolguardd checks that records arrive before it answers.
 func (s *daemonRecords) Prove() error { return nil }
 
 // Proven is true.
 func (s *daemonRecords) Proven() bool { return true }
 
-// Finish has toolguardd report the rest. What was missed when it ended has been reported.
+// Finish makes toolguardd send the pending records. If toolguardd has ended, that was reported.
 func (s *daemonRecords) Finish(ctx context.Context) (kernelaudit.Totals, error) {
 	_ = s.stream.Send()
 	select {
-	case <-s.over:
+	case <-s.ended:
 	case <-ctx.Done():
-		return kernelaudit.Totals{Why: "toolguardd doesn't report the end of them"}, nil
+		return kernelaudit.Totals{Why: "toolguardd didn't send the end of the records"}, nil
 	}
 	if s.totals == nil {
 		return kernelaudit.Totals{Exact: true}, nil
