@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
-// canonical is the path of the file itself, symlinks and ".." followed in order; the path as it is where that can't be resolved.
+// canonical returns the path of a file with symlinks and ".." resolved in order, or the unchanged path if that fails.
 func (c *Config) canonical(file string) string {
 	if dir, err := os.Getwd(); err == nil && !filepath.IsAbs(file) {
 		file = dir + "/" + file
@@ -23,7 +23,7 @@ func (c *Config) canonical(file string) string {
 	return file
 }
 
-// program is what will be executed, with its environment.
+// program returns the program to execute, with its environment.
 func (r *run) program() (*launch.Command, error) {
 	path, err := launch.Lookup(r.cfg.Argv[0], r.cfg.Env)
 	if err != nil {
@@ -34,10 +34,10 @@ func (r *run) program() (*launch.Command, error) {
 	return m, nil
 }
 
-// command is what it takes to start the program in the session.
+// command prepares the start of the program in the session.
 func (r *run) command(m *launch.Command) (_ *launch.Command, err error) {
 	c := r.cfg.Policy
-	m.Name = r.id[:15] // as long as such a name can be
+	m.Name = r.id[:15] // the maximum length of a thread's name
 	if m.Keep, err = launch.Descriptors(r.cfg.PassFDs); err != nil {
 		return nil, err
 	}
@@ -56,17 +56,17 @@ func (r *run) command(m *launch.Command) (_ *launch.Command, err error) {
 	return m, r.limits(m)
 }
 
-// prefetch has the thread do what depends on the policy alone, while granted paths are opened.
+// prefetch makes the thread drop capabilities and make the filters, while granted paths are opened.
 func (r *run) prefetch(m *launch.Command) {
-	c, others := r.cfg.Policy, r.seccompBackend()
+	c, mechanisms := r.cfg.Policy, r.seccompBackend()
 	var caps []string
 	for _, l := range c.Layers {
 		caps = append(caps, l.Capabilities...)
 	}
-	m.Prefetch(r.thread, caps, func() ([]seccomp.Filter, error) { return seccomp.Filters(c, others) })
+	m.Prefetch(r.thread, caps, func() ([]seccomp.Filter, error) { return seccomp.Filters(c, mechanisms) })
 }
 
-// plan returns what Landlock enforces in this session; nil for nothing.
+// plan returns the Landlock rules of this session; nil: none.
 func (r *run) plan() (*landlock.Plan, error) {
 	abi, err := backend.LandlockABI()
 	switch {

@@ -12,34 +12,34 @@ import (
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
-// Config is what a run needs to know.
+// Config configures a run.
 type Config struct {
 	Policy        *policy.Compiled
 	System        fspath.FileSystem // the file tree that the policy was compiled for
 	Tool, Agent   string
 	Backend       string               // "auto" or a backend's name
-	Daemon        string               // whether toolguardd must ("require"), may ("auto") or may not ("none") take part
-	AllowDegraded []string             // ids of rules that need not be enforced
+	Daemon        string               // whether toolguardd must ("require"), may ("auto") or may not ("none") be used
+	AllowDegraded []string             // IDs of rules that need not be enforced
 	Argv          []string             // the command; Argv[0] is looked up through PATH
-	Env           []string             // what the command would see without toolguard
-	Proxies       []api.Proxy          // that Env names, where the policy lets the command see it: a run finds them itself
+	Env           []string             // the environment before the policy is applied
+	Proxies       []api.Proxy          // set by Run: the proxies in the variables that the command gets
 	PassFDs       []int                // descriptors beyond 0, 1 and 2 that the command keeps, under the same numbers
 	Events        *event.Queue         // nil: there is no reader
 	Linger        bool                 // leave the command's other processes running when it exits
-	Begins        func(backend.Report) // gets how far the policy is enforced, before the command starts; may be nil
-	Notice        func(string)         // one-line remarks for people, from any goroutine; may be nil
+	Begins        func(backend.Report) // gets the report before the command starts; may be nil
+	Notice        func(string)         // shows one line to people, from any goroutine; may be nil
 }
 
-// Result is how a run went.
+// Result is the result of a run.
 type Result struct {
 	Code int // the exit status to return: the command's, or 128+N after signal N
 	denials.Summary
-	NoUnix     bool     // the backend can't decide about unix sockets by path, so none can be made
-	RemovedEnv []string // names of the variables that the command didn't get
-	Leftover   int      // orphans that were ended after the first process
+	NoUnix     bool     // unix sockets can't be made, because the backend can't decide about them by path
+	RemovedEnv []string // names of the removed variables
+	Orphans    int      // orphans that were ended after the first process
 }
 
-// ErrUnrecorded is the failure of a session whose start can't be recorded: nothing was started.
+// ErrUnrecorded is the error if the start can't be recorded: nothing was started.
 var ErrUnrecorded = errors.New("nothing was started, as the events can't be written")
 
 // NotEnforceable is the error where the policy can't be enforced on this machine: nothing was started. Exit status 125.

@@ -39,7 +39,7 @@ type daemonSession struct {
 	r        *run
 }
 
-// openDaemonSession has toolguardd make the session, without a process in it.
+// openDaemonSession makes toolguardd create the session, without a process in it.
 func (r *run) openDaemonSession(client *api.Client) error {
 	st := api.Start{
 		Policy: r.cfg.Policy, Limits: r.wantedLimits(), Argv: r.cfg.Argv, Tool: r.cfg.Tool, Agent: r.cfg.Agent,
@@ -61,7 +61,7 @@ func (r *run) openDaemonSession(client *api.Client) error {
 		return err
 	}
 	if r.net.Enforces() && (!s.Network || s.Cgroup == "") {
-		return errors.New("toolguardd doesn't enforce the session's network: it's of another version")
+		return errors.New("toolguardd doesn't enforce the session's network: it has another version")
 	}
 	r.net.Bundle = s.Bundle
 	number, err := strconv.ParseUint(s.ID, 16, 64)
@@ -69,7 +69,7 @@ func (r *run) openDaemonSession(client *api.Client) error {
 		return fmt.Errorf("toolguardd: a session %q", s.ID)
 	}
 	l := &daemonSession{client: client, id: s.ID, ended: make(chan struct{}), r: r}
-	r.number, r.id, r.opened, r.within = number, s.ID, l, s.Within != ""
+	r.number, r.id, r.opened, r.nested = number, s.ID, l, s.Within != ""
 	if s.Cgroup != "" {
 		l.join, err = client.Handed("POST", l.path(api.Command))
 	}
@@ -78,22 +78,22 @@ func (r *run) openDaemonSession(client *api.Client) error {
 
 func (l *daemonSession) path(what string) string { return api.Sessions + "/" + l.id + what }
 
-// Adopt has toolguardd place the calling thread in the session, and proves that. The thread can't connect to toolguardd any more then;
-// collect does from another thread.
+// Adopt makes toolguardd place the calling thread in the session, and checks that. Afterwards the thread can't connect to toolguardd, so collect
+// connects from another one.
 func (l *daemonSession) Adopt() error {
 	thread := api.Enter{Thread: unix.Gettid()}
-	asked := false
-	ask := func() error {
-		asked = true
+	requested := false
+	request := func() error {
+		requested = true
 		return l.client.Do("PUT", l.path(api.Thread), thread, nil)
 	}
 	var err error
-	if !l.r.within {
-		err = loader.SelfTest(ask)
+	if !l.r.nested {
+		err = loader.SelfTest(request)
 	}
-	if l.r.within || !asked && errors.Is(err, unix.EACCES) { // confined already: the kernel reports to toolguardd that the thread has changed sessions
-		err = ask()
-		_ = loader.TryCanary() // the programs adopt the thread with the first operation that they decide about
+	if l.r.nested || !requested && errors.Is(err, unix.EACCES) { // this process is confined already: the kernel reports the change of the session to toolguardd
+		err = request()
+		_ = loader.TryCanary() // the BPF programs adopt the thread at the first operation that they check
 	}
 	return err
 }
@@ -114,8 +114,8 @@ func (l *daemonSession) collect(d *denials.Collector) error {
 	return nil
 }
 
-// receive takes events in until the session ends. When toolguardd ends first, the session goes on, and the next toolguardd reports what
-// follows.
+// receive receives events until the session ends. If toolguardd ends first the session continues, and the next toolguardd sends the later
+// events.
 func (l *daemonSession) receive(s *api.Stream, d *denials.Collector) error {
 	for {
 		var n api.Notice
@@ -137,7 +137,7 @@ func (l *daemonSession) receive(s *api.Stream, d *denials.Collector) error {
 	}
 }
 
-// reconnect waits for the next toolguardd as long as the session goes on. One that rejects the request isn't asked again.
+// reconnect waits for the next toolguardd while the session lasts. It doesn't retry a rejected request.
 func (l *daemonSession) reconnect() (*api.Stream, error) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		time.Sleep(pause)
@@ -154,7 +154,7 @@ func (l *daemonSession) reconnect() (*api.Stream, error) {
 	}
 }
 
-// End has toolguardd end the session's other processes, and waits until all of its events were received.
+// End makes toolguardd end the session's other processes, and waits until all events were received.
 func (l *daemonSession) End() (loader.Counts, error) {
 	if l.join != nil {
 		_ = l.join.Close()

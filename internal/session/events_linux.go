@@ -15,13 +15,13 @@ func (r *run) emit(e event.Event) {
 	}
 }
 
-// about fills in what every event of the session says.
+// about sets the fields that all events of the session have.
 func (r *run) about(e event.Event) event.Event {
 	c := denials.Config{Session: r.number, Tool: r.cfg.Tool, Agent: r.cfg.Agent}
 	return c.About(r.cfg.Policy, e)
 }
 
-// denialsConfig is what the events of this run depend on.
+// denialsConfig configures the events of this run.
 func (r *run) denialsConfig() denials.Config {
 	return denials.Config{
 		Session: r.number, Policy: r.cfg.Policy, Tool: r.cfg.Tool, Agent: r.cfg.Agent, Mechanism: r.report.Backend, Others: r.seccompBackend(),
@@ -39,19 +39,19 @@ func (r *run) startEvent() event.Event {
 func (r *run) endEvent() event.Event {
 	e := r.about(event.Event{Kind: event.SessionEnd, Mechanism: r.report.Backend, Exit: r.exit()})
 	if l := r.limit.Load(); l != nil {
-		e.Reason, e.Rule, e.Place = string(policy.Limit), "limits."+l.name, l.place.String()
+		e.Reason, e.Rule, e.Place = string(policy.Limit), "limits."+l.name, l.position.String()
 	}
 	return e
 }
 
-// exit is how the command ended; nil while it hasn't.
+// exit returns how the command ended; nil: it's running.
 func (r *run) exit() *event.Exit {
 	if r.last == nil {
 		return nil
 	}
 	e := r.last
 	exit := &event.Exit{
-		Code: r.result.Code, Wall: time.Since(r.began), Denials: r.result.Total, Orphans: r.result.Leftover,
+		Code: r.result.Code, Wall: time.Since(r.began), Denials: r.result.Total, Orphans: r.result.Orphans,
 		User: time.Duration(e.Usage.Utime.Nano()), System: time.Duration(e.Usage.Stime.Nano()),
 		MaxRSS: uint64(e.Usage.Maxrss) * 1024, // Linux counts in KiB (getrusage(2))
 		Usage:  r.usage,

@@ -13,14 +13,14 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
-// A start that fails before the session's thread is restricted signals nobody, not even what could be taken for the session's.
-func TestFailedStartSignalsNobody(t *testing.T) {
+// A start that fails before the session thread is restricted signals no process, not even a child that isn't the session's.
+func TestFailedStartSignalsNothing(t *testing.T) {
 	needsRoot(t)
 	setpriv, err := exec.LookPath("setpriv")
 	if err != nil {
 		t.Skip("needs setpriv")
 	}
-	cmd := childtest.Command(t, 0, "fail to start beside a stranger")
+	cmd := childtest.Command(t, 0, "fail to start next to another child")
 	if cmd.Path, err = os.Executable(); err != nil {
 		t.Fatal(err)
 	}
@@ -32,13 +32,13 @@ func TestFailedStartSignalsNobody(t *testing.T) {
 	}
 }
 
-// failBesideStranger has a child that isn't the session's.
-func failBesideStranger() (any, error) {
-	stranger := exec.Command("/bin/sleep", "10000")
-	if err := stranger.Start(); err != nil {
+// failWithOtherChild fails to start a session while it has another child.
+func failWithOtherChild() (any, error) {
+	child := exec.Command("/bin/sleep", "10000")
+	if err := child.Start(); err != nil {
 		return nil, err
 	}
-	defer func() { _ = stranger.Process.Kill() }()
+	defer func() { _ = child.Process.Kill() }()
 	c, err := anyPolicy()
 	if err != nil {
 		return nil, err
@@ -54,14 +54,14 @@ func failBesideStranger() (any, error) {
 	if failed == nil {
 		return nil, errors.New("the start didn't fail")
 	}
-	ended, err := syscall.Wait4(stranger.Process.Pid, nil, syscall.WNOHANG, nil)
+	ended, err := syscall.Wait4(child.Process.Pid, nil, syscall.WNOHANG, nil)
 	return struct {
 		Err   string
 		Alive bool
 	}{failed.Error(), ended == 0}, err
 }
 
-// What is done ahead on the thread and fails is the start's failure.
+// The start fails if prefetched work on the session thread fails.
 func TestNoStartWithoutFilters(t *testing.T) {
 	got := childtest.Run[string](t, os.Getuid(), "start without filters")
 	if !strings.HasPrefix(got, "make the system call filters: ") || !strings.HasSuffix(got, "nothing was started") {

@@ -35,7 +35,7 @@ func (l *kernelSession) End() (loader.Counts, error) {
 	return l.Session.End()
 }
 
-// open makes the session in the kernel, where the backend has one.
+// open makes the session in the kernel, if the backend has one.
 func (r *run) open() error {
 	switch r.backend.Maker {
 	case backend.ThisProcess:
@@ -49,7 +49,7 @@ func (r *run) open() error {
 // openKernelSession makes the session in the kernel, without a process in it.
 func (r *run) openKernelSession(img *image.Image) error {
 	if img == nil {
-		return errors.New("the bpf backend can't be given this policy")
+		return errors.New("the bpf backend can't enforce this policy")
 	}
 	kernel, err := loader.Open(r.cfg.Notice)
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *run) enterSession() error {
 	return r.opened.collect(r.denials)
 }
 
-// closeSession tears the session down, when all processes that can end have ended, and returns its counts.
+// closeSession tears the session down after its processes have ended, and returns its counts.
 func (r *run) closeSession() loader.Counts {
 	if r.opened == nil {
 		return loader.Counts{}

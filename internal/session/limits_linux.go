@@ -32,8 +32,7 @@ func (r *run) wantedLimits() policy.Limits {
 	return l
 }
 
-// limits prepares what the policy's limits need, so that the command starts with them. A cgroup is made only for a limit that
-// needs one, and for the network.
+// limits prepares the policy's limits, so that the command starts with them. It makes a cgroup only if a limit or the network needs one.
 func (r *run) limits(m *launch.Command) (err error) {
 	l := r.wantedLimits()
 	if d, ok := r.opened.(*daemonSession); ok {
@@ -45,7 +44,7 @@ func (r *run) limits(m *launch.Command) (err error) {
 		}
 		m.Cgroup = r.group.FD()
 	}
-	if m.Limits, err = lowered(rlimits(l)); err != nil {
+	if m.Limits, err = lowerLimits(rlimits(l)); err != nil {
 		return err
 	}
 	return launch.ReserveProcesses(m.Limits)
@@ -75,7 +74,7 @@ func (r *run) endGroup() {
 	}
 }
 
-// rlimits are the limits that belong to a process.
+// rlimits returns the limits of a process.
 func rlimits(l policy.Limits) map[int]uint64 {
 	m := map[int]uint64{}
 	if l.OpenFiles.N != 0 {
@@ -87,9 +86,8 @@ func rlimits(l policy.Limits) map[int]uint64 {
 	return m
 }
 
-// lowered are the limits of this process with some of them lower, hard and soft, so that the command can't raise them again; none
-// is raised.
-func lowered(to map[int]uint64) (map[int]unix.Rlimit, error) {
+// lowerLimits returns this process's limits, hard and soft, lowered to at most the given ones, so that the command can't raise them.
+func lowerLimits(to map[int]uint64) (map[int]unix.Rlimit, error) {
 	limits := map[int]unix.Rlimit{}
 	for which, n := range to {
 		var now unix.Rlimit

@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
-// listen collects the kernel's records of denials, where this user may read them or toolguardd does.
+// listen collects the kernel's records of denials, if this user or toolguardd may read them.
 func (r *run) listen() error {
 	r.denials = denials.NewCollector(r.denialsConfig())
 	reader, err := r.preflight.AuditReader()
@@ -54,13 +54,13 @@ func (r *run) warnUnread(err error) {
 	}
 }
 
-// ownRecords are read by this process.
+// ownRecords are the records that this process reads.
 type ownRecords struct {
 	*kernelaudit.Reader
 	*kernelaudit.Watch
 }
 
-// subscribe has toolguardd read the records, which this process can't for the reason why.
+// subscribe makes toolguardd read the records; why is the reason why this process can't.
 func (r *run) subscribe(why error) error {
 	if errors.Is(why, launch.ErrWithoutDenials) || r.opened != nil {
 		return why
@@ -77,13 +77,13 @@ func (r *run) subscribe(why error) error {
 		return errors.Join(err, stream.Close())
 	}
 	r.cmd.Name = begin.Name
-	// toolguardd finds denied system calls by the audit session. A logged-in user has one and may not begin another; then toolguardd looks at processes.
+	// toolguardd finds denied system calls by the audit session. A logged-in user has one and may not begin another: then toolguardd uses /proc.
 	r.thread.Do(func() { _, _ = kernelaudit.FreshSession() })
 	r.denials.Subscribe(stream, begin.PID != r.self)
 	return nil
 }
 
-// subscription asks toolguardd for what Landlock denies.
+// subscription subscribes to toolguardd's reports of denials by Landlock.
 func subscription(daemon string) (*api.Stream, error) {
 	if err := landlock.Audited(); err != nil {
 		return nil, err

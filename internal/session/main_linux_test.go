@@ -22,11 +22,11 @@ func TestMain(m *testing.M) {
 
 // orders are what children do.
 var orders = map[string]func() (any, error){
-	"fail to start beside a stranger": failBesideStranger,
-	"start without filters":           startUnfiltered,
+	"fail to start next to another child": failWithOtherChild,
+	"start without filters":               startUnfiltered,
 }
 
-// needsRoot skips a test that another user can't do.
+// needsRoot skips a test that only root can run.
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -15,25 +15,25 @@ import (
 	"github.com/toolguard/toolguard/internal/session/network"
 )
 
-// rejectSockets rejects network sockets among the command's descriptors where a policy limits the network: they were made outside, so no
-// program of the session decides about them, and even a connected or listening one can be connected again to any address.
-func rejectSockets(c *policy.Compiled, handed []int) error {
+// rejectSockets rejects network sockets among the command's descriptors if the policy restricts the network: the session's programs don't decide
+// about sockets that were made outside, and even a connected or listening one can be connected again to any address.
+func rejectSockets(c *policy.Compiled, fds []int) error {
 	if !c.DeniesNet() && !network.Decides(c) {
 		return nil
 	}
-	for _, fd := range handed {
+	for _, fd := range fds {
 		switch family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); {
 		case errors.Is(err, unix.ENOTSOCK) || errors.Is(err, unix.EBADF): // or it's closed
 		case err != nil:
 			return fmt.Errorf("descriptor %d: %w", fd, os.NewSyscallError("getsockopt(SO_DOMAIN)", err))
 		case family != unix.AF_UNIX:
-			return fmt.Errorf("descriptor %d is a network socket, which the command could connect to any address whatever the policy says: hand it a pipe instead", fd)
+			return fmt.Errorf("descriptor %d is a network socket, which the command could connect to any address whatever the policy says: pass a pipe instead", fd)
 		}
 	}
 	return nil
 }
 
-// openNetwork enforces the rules about the network from the session's beginning.
+// openNetwork begins to enforce the network rules.
 func (r *run) openNetwork() error {
 	if !r.net.Enforces() {
 		return nil

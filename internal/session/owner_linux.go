@@ -10,7 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
-// noticePermissions says once, where root couldn't work in the workspace because it's another user's, that file permissions apply in a session.
+// noticePermissions shows that file permissions apply in a session, if they prevent root from writing a workspace of another user.
 func (r *run) noticePermissions() {
 	var st unix.Stat_t
 	c := r.cfg.Policy
@@ -18,6 +18,6 @@ func (r *run) noticePermissions() {
 	if os.Geteuid() != 0 || denials.MayOverride(c) || !c.CheckFS(c.Workspace+"/x", policy.Create).Allow || !denials.Forbidden(c.Workspace, &root) || unix.Stat(c.Workspace, &st) != nil {
 		return
 	}
-	r.cfg.notice("root has no CAP_DAC_OVERRIDE in a session, so ordinary permissions count, and %s is user %d's: "+
-		"run toolguard as that user, or have the policy keep it: capabilities = [\"CAP_DAC_OVERRIDE\"]", c.Workspace, st.Uid)
+	r.cfg.notice("root has no CAP_DAC_OVERRIDE in a session, so file permissions apply, and %s belongs to user %d: "+
+		"run toolguard as that user, or let the policy keep the capability: capabilities = [\"CAP_DAC_OVERRIDE\"]", c.Workspace, st.Uid)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
-// Root gets the notice about permissions where they keep it from working in the workspace, and only there.
+// Root gets the notice about permissions only if they prevent writing in the workspace.
 func TestNoticeOfAnotherOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -22,15 +22,15 @@ func TestNoticeOfAnotherOwner(t *testing.T) {
 	for _, x := range []struct {
 		layer policy.SourceLayer
 		owner int
-		said  bool
+		want  bool
 	}{{write, 0, false}, {write, 65534, true}, {read, 65534, false}, {kept, 65534, false}} {
 		must(t, os.Chown(dir, x.owner, x.owner))
 		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, hostfs.Machine{})
 		must(t, err)
-		said := ""
-		r := &run{cfg: Config{Policy: c, Notice: func(s string) { said += s }}}
-		if r.noticePermissions(); strings.Contains(said, dir+" is user 65534's") != x.said || !x.said && said != "" {
-			t.Errorf("%+v: %q", x.layer, said)
+		notice := ""
+		r := &run{cfg: Config{Policy: c, Notice: func(s string) { notice += s }}}
+		if r.noticePermissions(); strings.Contains(notice, dir+" belongs to user 65534") != x.want || !x.want && notice != "" {
+			t.Errorf("%+v: %q", x.layer, notice)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
-// run is one session while it lasts.
+// run is the state of one run.
 type run struct {
 	cfg        Config
 	number     uint64
@@ -34,20 +34,19 @@ type run struct {
 	denials    *denials.Collector
 	result     Result
 	began      time.Time
-	last       *launch.Exit  // nil: not yet
+	last       *launch.Exit  // how the command ended; nil: it hasn't
 	opened     openSession   // nil: the backend has no session in the kernel
-	within     bool          // another session of toolguardd's, which this process is in
+	nested     bool          // this process is in another session of toolguardd's
 	group      *cgroup.Group // nil: nothing needs one
 	net        *backend.Network
-	usage      *event.Usage // as toolguardd has counted it
+	usage      *event.Usage // from toolguardd
 	limit      atomic.Pointer[policyLimit]
 
 	unkillable chan struct{} // closed by abortWait: the first process doesn't end (see launch.Supervisor.Wait)
 	abortWait  func()
 }
 
-// Run runs cfg.Argv under cfg.Policy and returns when it has ended and everything of the session but its TMPDIR is gone. It
-// may be called once. An error means that the command was never started: *NotEnforceable, *NotFound, *NotExecutable, or a failure
+// Run runs cfg.Argv under cfg.Policy, and returns when the session has ended. Only its TMPDIR remains. Call it once. An error means that the command was never started: *NotEnforceable, *NotFound, *NotExecutable, or a failure
 // of toolguard or the kernel.
 func (s *Session) Run(cfg Config) (Result, error) {
 	number := newID()
@@ -70,7 +69,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	}
 	defer func() { s.unrestored = r.denials.Close() }()
 	if r.cfg.Begins != nil {
-		r.cfg.Begins(r.report) // with signals caught: the reader may be gone
+		r.cfg.Begins(r.report) // after signals are caught, since the reader may have closed its pipe
 	}
 	if cfg.Policy.Limits.WallTime.D > 0 {
 		r.supervisor.StayAwake()
@@ -79,7 +78,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	r.denials.Begin()
 	r.cmd.Close()
 	if err != nil {
-		// Nothing of the session runs, and its signal scope may not be in force, so nothing may be signalled from here.
+		// No process of the session exists, and its signal scope may not be in force, so signals could reach other processes.
 		r.thread.Close()
 		r.closeNetwork()
 		r.denials.Drain(r.closeSession)
@@ -97,15 +96,14 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	return r.result, end.Err
 }
 
-// newID is 64 random bits: enough that no two sessions of a machine share an id, short enough to type. It's never 0.
+// newID returns 64 random bits, never 0: enough for unique IDs on a machine, short enough to type.
 func newID() uint64 {
 	var b [8]byte
 	_, _ = unix.Getrandom(b[:], 0) // fails only before Linux 3.17; crypto/rand is expensive the first time
 	return max(1, binary.BigEndian.Uint64(b[:]))
 }
 
-// prepare decides everything that can be decided before anything irreversible happens. What waits for the kernel waits in parallel with
-// computation.
+// prepare makes all decisions before anything irreversible happens.
 func (r *run) prepare() error {
 	r.cfg.Proxies = denials.ProxiesOf(r.cfg.Policy, r.cfg.Env)
 	b, err := backend.Choose(r.cfg.Backend, r.cfg.Daemon, r.askDaemon)
@@ -159,24 +157,24 @@ func (r *run) prepareCommand(m *launch.Command) (err error) {
 	return r.openNetwork()
 }
 
-// fallBack prepares the run with the next backend where toolguardd can't have the session and isn't required. What can't be undone was
-// done to the thread alone, and there is another one.
+// fallBack prepares the run with the next backend if toolguardd can't make the session and isn't required. Irreversible changes affect only the
+// session thread, which it replaces.
 func (r *run) fallBack(why error) error {
 	switch b := r.backend; {
 	case b.RequiredBy != "":
-		return fmt.Errorf("%s can't be met: %w ('sudo journalctl -u toolguardd' says more)", b.RequiredBy, why)
+		return fmt.Errorf("%s can't be met: %w ('sudo journalctl -u toolguardd' shows more)", b.RequiredBy, why)
 	case b.Fallback == nil:
 		return why
 	}
 	if r.opened != nil {
-		_, _ = r.opened.End() // toolguardd also ends a session without processes by itself
+		_, _ = r.opened.End() // toolguardd also ends a session without processes itself
 		r.opened = nil
 	}
 	if err := errors.Join(r.undo(), r.preflight.Renew()); err != nil {
 		return err
 	}
 	r.thread = r.preflight.Thread
-	r.number, r.within = newID(), false
+	r.number, r.nested = newID(), false
 	r.id = denials.SessionID(r.number)
 	b, err := r.backend.Fallback()
 	if err != nil {
@@ -186,7 +184,7 @@ func (r *run) fallBack(why error) error {
 	return r.prepareBy(b)
 }
 
-// undo tears down what was prepared, and the collector.
+// undo tears down the preparations and the collector.
 func (r *run) undo() error {
 	r.abandon()
 	if r.denials == nil {
@@ -197,7 +195,7 @@ func (r *run) undo() error {
 	return err
 }
 
-// abandon tears down what was prepared.
+// abandon tears down the preparations.
 func (r *run) abandon() {
 	if r.cmd != nil {
 		r.cmd.Close()
@@ -224,16 +222,16 @@ func (r *run) start() (pid int, err error) {
 	return pid, nil
 }
 
-// recordTime is how long a start waits for its event to be written. A pipe that nobody reads takes it later, or the loss is reported at the end.
+// recordTime bounds how long a start waits until its event is written. A slow pipe gets it later, or the loss is reported at the end.
 const recordTime = 100 * time.Millisecond
 
-// recorded reports why what the session does can't be recorded.
+// recorded returns an error if the session's events can't be written.
 func (r *run) recorded() error {
 	if r.cfg.Events == nil {
 		return nil
 	}
 	if err := r.cfg.Events.Await(recordTime); err != nil {
-		return fmt.Errorf("%w: %w; give them another place, or leave --events out", ErrUnrecorded, err)
+		return fmt.Errorf("%w: %w; write them to another file, or remove --events", ErrUnrecorded, err)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
-// NotStarted returns the event of a command that wasn't started, with the reason. cfg has no policy where the policy is what is wrong.
+// NotStarted returns the event of a command that wasn't started, with the reason. cfg has no policy if the policy has errors.
 func NotStarted(cfg Config, session string, err error) event.Event {
 	e := event.Event{
 		Kind: event.SessionRefused, Time: time.Now(), Session: session, Tool: cfg.Tool, Agent: cfg.Agent, Mode: "enforce", Target: cfg.Argv[0],
@@ -23,7 +23,7 @@ func NotStarted(cfg Config, session string, err error) event.Event {
 	}
 	var notEnforceable *NotEnforceable
 	var missing *launch.NotFound
-	var denied *launch.NotExecutable
+	var notExecutable *launch.NotExecutable
 	var mistakes policy.Errors
 	switch {
 	case errors.As(err, &notEnforceable):
@@ -32,13 +32,13 @@ func NotStarted(cfg Config, session string, err error) event.Event {
 		e.Reason = "policy_error"
 	case errors.As(err, &missing):
 		e.Reason = "not_found"
-	case errors.As(err, &denied):
+	case errors.As(err, &notExecutable):
 		e.Reason = "not_executable"
 	}
 	return e
 }
 
-// degraded says what isn't enforced and why; neighbours for the same reason are one entry.
+// degraded lists the rules that aren't enforced, with the reason. Adjacent rules with the same reason are one entry.
 func degraded(notes []policy.Enforceability) (list []string) {
 	for i := 0; i < len(notes); {
 		first := notes[i]

@@ -10,24 +10,24 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
-// startFailure says why the command didn't start.
+// startFailure returns why the command didn't start.
 func (r *run) startFailure(err error) error {
 	var fe *forkexec.Error
 	if errors.As(err, &fe) {
 		return fmt.Errorf("%w; nothing was started", err)
 	}
 	if errors.Is(err, syscall.ENOENT) {
-		// The file is there (lookup saw it), so its interpreter isn't.
+		// Lookup has found the file, so its interpreter is missing.
 		return &launch.NotFound{Name: r.cmd.Path + " (or its interpreter)"}
 	}
 	return &launch.NotExecutable{Path: r.cmd.Path, Why: r.startErrorReason(err)}
 }
 
-// startErrorReason explains a failed execve by the policy's rule where the policy denies it.
+// startErrorReason explains a failed execve by the policy's rule, if the policy denies it.
 func (r *run) startErrorReason(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Sprintf("it's no program for this machine, and has no #! line: run a script by its interpreter, such as sh %s", r.cmd.Path)
+		return fmt.Sprintf("it isn't a program for this machine, and has no #! line: run a script by its interpreter, such as sh %s", r.cmd.Path)
 	case !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EPERM):
 		return err.Error()
 	}

@@ -117,7 +117,7 @@ var badInputs = []badInput{
 	{name: "no such file", command: "$tg exec -- ./nothing", code: 127, says: `\./nothing: no such command`},
 	{name: "a folder to be executed", setUp: "mkdir d", command: "$tg exec -- ./d", code: 126, says: `\./d may not be executed: it's a folder`},
 	{name: "not executable", setUp: ": >f", command: "$tg exec -- ./f", code: 126, says: `\./f may not be executed: nobody may execute it: chmod \+x \./f`},
-	{name: "no program", setUp: "echo touch ran >f; chmod 755 f", command: "$tg exec --quiet -- ./f", code: 126, says: `\./f may not be executed: it's no program for this machine, and has no #! line`},
+	{name: "no program", setUp: "echo touch ran >f; chmod 755 f", command: "$tg exec --quiet -- ./f", code: 126, says: `\./f may not be executed: it isn't a program for this machine, and has no #! line`},
 	{name: "no interpreter", setUp: "echo '#!/no/such' >f; chmod 755 f", command: "$tg exec --quiet -- ./f", code: 127, says: `\./f \(or its interpreter\): no such command`},
 	{name: "symlinks in a circle to be executed", setUp: "ln -s a b; ln -s b a", command: "$tg exec -- ./a", code: 126, says: `\./a may not be executed: too many levels of symbolic links`},
 	{name: "no such agent", command: "$tg agent nothing", says: `there is no preset for an agent "nothing"`},

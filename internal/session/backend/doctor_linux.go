@@ -56,7 +56,7 @@ func (m *Machine) askDaemon(asked AskState) {
 			continue
 		}
 		if p.Result, p.Detail, p.Fix = Yes, "toolguardd has them", ""; why != "" {
-			p.Result, p.Detail, p.Fix = No, "toolguardd: "+why, "'sudo journalctl -u toolguardd' says more"
+			p.Result, p.Detail, p.Fix = No, "toolguardd: "+why, "'sudo journalctl -u toolguardd' shows more"
 		}
 	}
 }

@@ -42,9 +42,9 @@ func remedy(err error) string {
 	case errors.Is(err, api.ErrNotRunning):
 		return "have toolguardd decide, which isn't running: sudo systemctl start toolguardd"
 	case os.Geteuid() == 0:
-		return fmt.Sprintf("use the bpf backend ('toolguard doctor' says more): %v", err)
+		return fmt.Sprintf("use the bpf backend ('toolguard doctor' shows more): %v", err)
 	}
-	return fmt.Sprintf("have toolguardd decide, which can't: %v ('sudo journalctl -u toolguardd' says more)", err)
+	return fmt.Sprintf("have toolguardd decide, which can't: %v ('sudo journalctl -u toolguardd' shows more)", err)
 }
 
 // userName is the user's name, as a shell takes it.

@@ -176,7 +176,7 @@ func (d *Collector) chain(first, parent event.Process) []event.Process {
 }
 
 // LimitMet emits the number of times that a limit was met, unless it is 0.
-func (d *Collector) LimitMet(name string, place policy.Position, times uint64) {
+func (d *Collector) LimitMet(name string, position policy.Position, times uint64) {
 	if times == 0 {
 		return
 	}
@@ -184,7 +184,7 @@ func (d *Collector) LimitMet(name string, place policy.Position, times uint64) {
 	defer d.mu.Unlock()
 	d.emitDenial(d.about(event.Event{
 		Kind: event.Denial, Resource: "limits", Capability: name, Target: name, Mechanism: "supervisor", Count: times,
-		Reason: string(policy.Limit), Rule: "limits." + name, Place: place.String(),
+		Reason: string(policy.Limit), Rule: "limits." + name, Place: position.String(),
 	}))
 }
 

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropCapabilities leaves this thread's children only the capabilities named in keep. It empties the bounding set, from
-// which an execve as root would be refilled, and the inheritable and ambient sets; the thread's own effective set stays,
-// since toolguard still needs it, and is gone at the command's execve.
+// dropCapabilities limits the capabilities of this thread's children to those named in keep. It removes the others from the bounding set, from
+// which an execve as root would regain them, and empties the inheritable and ambient sets. The thread's effective set stays, because toolguard
+// needs it; the command loses it at its execve.
 func dropCapabilities(keep []string) error {
 	kept, err := capMask(keep)
 	if err != nil {
@@ -20,13 +20,13 @@ func dropCapabilities(keep []string) error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl(PR_CAP_AMBIENT)", err)
 	}
-	held, err := clearInheritable()
+	permitted, err := clearInheritable()
 	if err != nil {
 		return err
 	}
-	if held == 0 && os.Geteuid() != 0 && os.Getuid() != 0 {
-		// Without CAP_SETPCAP the bounding set stays, and doesn't matter: with no_new_privs and no capability held, an
-		// execve adds none to a user other than root.
+	if permitted == 0 && os.Geteuid() != 0 && os.Getuid() != 0 {
+		// Without CAP_SETPCAP the bounding set can't be changed. It has no effect: with no_new_privs and without capabilities, an
+		// execve by a user other than root adds none.
 		return nil
 	}
 	for c := 0; c <= 63; c++ {
@@ -37,11 +37,11 @@ func dropCapabilities(keep []string) error {
 		if err == nil {
 			continue
 		}
-		in, beyond := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(c), 0, 0, 0)
-		if errors.Is(beyond, unix.EINVAL) {
+		in, readErr := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(c), 0, 0, 0)
+		if errors.Is(readErr, unix.EINVAL) {
 			return nil // beyond the last capability of this kernel
 		}
-		if beyond == nil && in == 0 {
+		if readErr == nil && in == 0 {
 			continue // an outer session has dropped it
 		}
 		return fmt.Errorf("drop capability %d from the bounding set: %w", c, err)
@@ -61,19 +61,19 @@ func clearInheritable() (permitted uint64, err error) {
 	return permitted, os.NewSyscallError("capset", unix.Capset(&header, &data[0]))
 }
 
-// capMask turns names into bits.
+// capMask returns the bit mask of capability names.
 func capMask(names []string) (mask uint64, err error) {
 	for _, n := range names {
 		i, ok := capNumber(n)
 		if !ok {
-			return 0, fmt.Errorf("%q is not a capability that this build knows", n)
+			return 0, fmt.Errorf("this build doesn't know the capability %q", n)
 		}
 		mask |= 1 << i
 	}
 	return mask, nil
 }
 
-// capNumber is the number of a capability: CAP_CHOWN is 0 (linux/capability.h, in order).
+// capNumber returns the number of a capability: CAP_CHOWN is 0 (in the order of linux/capability.h).
 func capNumber(name string) (int, bool) {
 	const all = "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE " +
 		"NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT " +

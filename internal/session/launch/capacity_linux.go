@@ -13,14 +13,14 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// neededProcesses is how many processes and threads must still be possible for a session to start: toolguard's, and a few of the command's.
+// neededProcesses is the number of processes and threads that a session needs to start: toolguard's, and a few for the command.
 const neededProcesses = ownThreads + 4
 
-// reservedProcesses is how many of most, its user's limit of processes and threads (RLIMIT_NPROC), the command may not use: whatever it does,
-// another toolguard, and a shell that ends the session, can start.
+// reservedProcesses is the part of most, the user's limit of processes and threads (RLIMIT_NPROC), that the command may not use, so that another
+// toolguard, and a shell that ends the session, can always start.
 func reservedProcesses(most uint64) uint64 { return max(most/16, min(64, most/2)) }
 
-// ReserveProcesses adds the command's limit of processes and threads to its limits, and lets toolguard have as many as it may.
+// ReserveProcesses adds the command's limit of processes and threads to its limits, and raises toolguard's to the maximum.
 func ReserveProcesses(limits map[int]unix.Rlimit) error {
 	var own unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &own); err != nil {
@@ -35,8 +35,8 @@ func ReserveProcesses(limits map[int]unix.Rlimit) error {
 	return os.NewSyscallError("setrlimit", unix.Setrlimit(unix.RLIMIT_NPROC, &own))
 }
 
-// CheckCapacity says why toolguard couldn't have its threads, or the command not a process. The Go runtime would end toolguard instead, with
-// its own words.
+// CheckCapacity returns an error if toolguard couldn't make its threads, or the command a process. Without the check, the Go runtime would crash
+// toolguard.
 func CheckCapacity() error {
 	if err := checkOpenFiles(); err != nil {
 		return err
@@ -47,8 +47,8 @@ func CheckCapacity() error {
 	return checkCgroupCapacity()
 }
 
-// neededFiles is how many files toolguard may have to open at a time: one for each path that a policy grants, a hundred of them for what every
-// command needs. The Go runtime has raised the soft limit to the hard one.
+// neededFiles is the number of files that toolguard may open at a time: one for each path that a policy grants, about a hundred for every
+// command. The Go runtime has raised the soft limit to the hard one.
 const neededFiles = 160
 
 func checkOpenFiles() error {
@@ -59,8 +59,8 @@ func checkOpenFiles() error {
 	return fmt.Errorf("the limit of open files (ulimit -n) is %d, and toolguard needs %d: raise it", own.Cur, neededFiles)
 }
 
-// checkUserCapacity is about RLIMIT_NPROC, which the kernel doesn't apply to root (copy_process). How many there are on the whole machine is
-// known at once; those of the user are counted where that's more than the limit.
+// checkUserCapacity checks RLIMIT_NPROC, which the kernel doesn't apply to root (copy_process). It counts the user's threads only if all
+// threads of the machine, whose number is known at once, exceed the limit.
 func checkUserCapacity() error {
 	var own unix.Rlimit
 	uid := os.Getuid()
@@ -68,7 +68,7 @@ func checkUserCapacity() error {
 		return nil
 	}
 	most := own.Max - reservedProcesses(own.Max)
-	if fits(machineThreads(), most) || !inFirstUserNamespace() { // in another one the kernel counts those that are in it alone
+	if fits(machineThreads(), most) || !inFirstUserNamespace() { // in another one the kernel counts the threads in that namespace alone
 		return nil
 	}
 	now := userThreads(uid)
@@ -77,14 +77,14 @@ func checkUserCapacity() error {
 	}
 	least := now + neededProcesses
 	least += min(least, 64)
-	return fmt.Errorf("the limit of this user's processes and threads (ulimit -u) is %d, and there are %d: toolguard needs %d of its own, and leaves "+
-		"the command %d; end some, or raise the limit to %d", own.Max, now, ownThreads, most, least)
+	return fmt.Errorf("the limit of this user's processes and threads (ulimit -u) is %d, and there are %d: toolguard needs %d, and lets "+
+		"the command use %d; end some, or raise the limit to %d", own.Max, now, ownThreads, most, least)
 }
 
-// fits reports whether a session can start where there are now processes and threads, and may be most.
+// fits reports whether a session can start with now processes and threads of at most most.
 func fits(now, most uint64) bool { return now+neededProcesses <= most }
 
-// machineThreads is the number of all threads (proc_loadavg(5)); more than any limit where it can't be read.
+// machineThreads returns the number of all threads (proc_loadavg(5)), or more than any limit if it can't be read.
 func machineThreads() uint64 {
 	_, after, _ := bytes.Cut(proc.ReadShort("/proc/loadavg"), []byte("/"))
 	count, _, _ := bytes.Cut(after, []byte(" "))
@@ -95,16 +95,16 @@ func machineThreads() uint64 {
 	return n
 }
 
-// inFirstUserNamespace reports whether all user ids are mapped to themselves, as they are in the first user namespace alone.
+// inFirstUserNamespace reports whether all user IDs are mapped to themselves, which only the first user namespace does.
 func inFirstUserNamespace() bool {
 	return strings.Join(strings.Fields(string(proc.ReadShort("/proc/self/uid_map"))), " ") == "0 0 4294967295"
 }
 
-// userThreads counts the threads of a user's processes, by the real user id, as the kernel does.
+// userThreads counts the threads of a user's processes, by the real user ID, as the kernel does.
 func userThreads(uid int) (n uint64) {
 	files, _ := filepath.Glob("/proc/[0-9]*/status")
 	for _, file := range files {
-		status, _ := proc.ReadBeginning(file) // one that has ended counts no more
+		status, _ := proc.ReadBeginning(file) // empty if it has ended
 		owner := proc.StatusField(status, "Uid")
 		if len(owner) == 0 || owner[0] != strconv.Itoa(uid) {
 			continue
@@ -117,7 +117,7 @@ func userThreads(uid int) (n uint64) {
 	return n
 }
 
-// checkCgroupCapacity is about the pids.max of this process's cgroup and of those around it, where they're mounted in the usual places.
+// checkCgroupCapacity checks the pids.max of this process's cgroup and of its parents, in the usual mount points.
 func checkCgroupCapacity() error {
 	own := proc.ReadShort("/proc/self/cgroup")
 	for line := range strings.Lines(string(own)) {

@@ -13,38 +13,38 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
-// Command is all that starting the first process takes, decided beforehand, so that the restricted thread only acts.
+// Command has all decisions about the start of the first process, so that the restricted thread only executes them.
 type Command struct {
 	Path   string
 	Argv   []string
 	Env    []string
-	Keep   []int // descriptors
+	Keep   []int // the descriptors that stay open
 	Plan   *landlock.Plan
-	Name   string // of the thread that makes a domain of the session's, while it does: the kernel records it as the maker's
+	Name   string // the thread's name while it makes a domain of the session: the kernel records it
 	Limits map[int]unix.Rlimit
-	Cgroup int      // its folder's descriptor; 0: none
-	Join   *os.File // where toolguardd waits for the command, to put it into a cgroup; nil: nowhere
+	Cgroup int      // the descriptor of its folder; 0: none
+	Join   *os.File // the connection on which toolguardd waits for the command, to move it into a cgroup; nil: none
 
-	// Done ahead on the thread, which hears of it when it comes to where that is needed.
-	dropped  <-chan error // the capabilities are
-	filtered <-chan error // the filters are made
+	// Prefetch starts this on the thread. RestrictThread receives the results.
+	dropped  <-chan error // dropping the capabilities
+	filtered <-chan error // making filters
 	filters  []seccomp.Filter
 }
 
-// Prefetch has the thread drop all capabilities but some, and make the filters.
+// Prefetch makes the thread drop all capabilities except some, and make the filters.
 func (c *Command) Prefetch(in *Thread, capabilities []string, filters func() ([]seccomp.Filter, error)) {
-	c.dropped = in.ahead(func() error { return dropCapabilities(capabilities) })
-	c.filtered = in.ahead(func() (err error) {
+	c.dropped = in.prefetch(func() error { return dropCapabilities(capabilities) })
+	c.filtered = in.prefetch(func() (err error) {
 		c.filters, err = filters()
 		return err
 	})
 }
 
-// RestrictThread restricts the calling thread, for good.
+// RestrictThread restricts the calling thread, permanently.
 func (c *Command) RestrictThread() error {
 	steps := []struct {
-		doing string
-		do    func() error
+		purpose string
+		do      func() error
 	}{
 		{"find a thread for the session", laterThread},
 		{"close toolguard's /proc entries", undumpable},
@@ -55,7 +55,7 @@ func (c *Command) RestrictThread() error {
 	}
 	for _, s := range steps {
 		if err := s.do(); err != nil {
-			return &forkexec.Error{Purpose: s.doing, Err: err}
+			return &forkexec.Error{Purpose: s.purpose, Err: err}
 		}
 	}
 	return nil
@@ -68,7 +68,7 @@ func (c *Command) restrict() error {
 	return withName(c.Name, c.Plan.Apply)
 }
 
-// withName runs f while the calling thread has a name: with it the kernel notes down who makes a domain.
+// withName runs f while the calling thread has a name, which the kernel records for the domains that f makes.
 func withName(name string, f func() error) error {
 	var before [16]byte // TASK_COMM_LEN
 	set, err := unix.BytePtrFromString(name)
@@ -84,7 +84,7 @@ func withName(name string, f func() error) error {
 	return errors.Join(f(), os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&before)), 0, 0, 0)))
 }
 
-// Close gives up what has been prepared.
+// Close releases the prepared resources.
 func (c *Command) Close() {
 	if c.Plan != nil {
 		c.Plan.Close()
@@ -94,21 +94,21 @@ func (c *Command) Close() {
 	}
 }
 
-// laterThread refuses the process's first thread (see forkexec.OnThread).
+// laterThread returns an error on the process's first thread (see forkexec.OnThread).
 func laterThread() error {
 	if unix.Gettid() == os.Getpid() {
-		return errors.New("it's toolguard's first")
+		return errors.New("this is the first thread")
 	}
 	return nil
 }
 
-// undumpable makes toolguard's entries in /proc root's, and has the kernel ask for CAP_SYS_PTRACE of whoever would trace
-// toolguard. A command that may write in /proc could otherwise have the kernel end toolguard first when memory runs out
-// (oom_score_adj), where nothing asks but for the file. Its own process isn't dumpable either until it executes.
+// undumpable makes root the owner of toolguard's entries in /proc, and makes the kernel require CAP_SYS_PTRACE for tracing toolguard. Otherwise a
+// command that may write in /proc could make the kernel kill toolguard first when memory runs out (oom_score_adj), for which the kernel checks
+// only the permissions of the file. The command's process isn't dumpable either until it executes.
 func undumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
 
-// Fork starts the command as a child that is restricted further than this thread, which the command could reach through the
-// domain that both would be in.
+// Fork starts the command as a child in a Landlock domain nested in this thread's. In the thread's own domain, the command could trace the
+// thread.
 func (c *Command) Fork() (pid int, err error) {
 	calls, err := c.calls()
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *Command) Fork() (pid int, err error) {
 	return child.Start()
 }
 
-// calls are what the child restricts itself with, the filters last: they may refuse what comes before them.
+// calls returns the system calls by which the child restricts itself. The filters are last, because they may deny the other calls.
 func (c *Command) calls() ([]forkexec.Call, error) {
 	name, err := unix.BytePtrFromString(c.Name)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *Command) calls() ([]forkexec.Call, error) {
 		})
 	}
 	if c.Join != nil {
-		calls = append(calls, joining(c.Join)...)
+		calls = append(calls, joinCgroup(c.Join)...)
 	}
 	for which, limit := range c.Limits {
 		calls = append(calls, forkexec.Call{
@@ -159,13 +159,13 @@ func (c *Command) calls() ([]forkexec.Call, error) {
 	return calls, nil
 }
 
-// Descriptors are those that the command gets, under their own numbers: 0, 1, 2 and those passed on.
+// Descriptors returns the descriptors that the command gets, with the same numbers: 0, 1, 2 and pass.
 func Descriptors(pass []int) ([]int, error) {
 	for _, fd := range pass {
 		if fd < 3 || fd > 1<<16 {
 			return nil, fmt.Errorf("descriptor %d can't be passed on: give a number from 3 to 65536", fd)
 		}
-		// What toolguard was given has survived an execve; what it opened itself is closed by one, and isn't for the command.
+		// Descriptors that toolguard inherited have no FD_CLOEXEC. Those that it opened itself have it, and aren't for the command.
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
 			return nil, fmt.Errorf("descriptor %d can't be passed on: it isn't open", fd)
 		}

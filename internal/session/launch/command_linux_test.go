@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread has the name by which its domains are known only while it makes them: the command must not learn it.
+// A thread has the name that identifies its domains only while it makes them: the command must not learn it.
 func TestWithName(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

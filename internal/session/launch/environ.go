@@ -8,17 +8,17 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/envname"
 )
 
-// Environ is what the command sees of env, and the names of what it doesn't, each once. Entries that aren't NAME=VALUE
-// are dropped: no rule could name them. TMPDIR always points to the session's own, where it has one, and so does TMUX_TMPDIR unless it's
-// handed on: tmux puts its socket there or into /tmp, where that of the user's own server is.
+// Environ returns the variables of env that the command gets, and the names of the others, each once. Entries that aren't NAME=VALUE are dropped,
+// because no rule can name them. TMPDIR is the session's own, if it has one. So is TMUX_TMPDIR, unless the policy passes it: tmux creates its
+// socket there or in /tmp, where the socket of the user's own server is.
 func Environ(c *policy.Compiled, program string, env []string) (keep, removed []string) {
-	narrow := commandEnvs(c, program)
+	allowed := commandEnvs(c, program)
 	for _, kv := range env {
 		name, value, ok := strings.Cut(kv, "=")
 		if !ok || name == "" || (name == "TMPDIR" && c.TmpDir != "") {
 			continue
 		}
-		if c.CheckVariable(name, value).Allow && (narrow == nil || slices.Contains(narrow, name) || envname.IsShellState(name)) {
+		if c.CheckVariable(name, value).Allow && (allowed == nil || slices.Contains(allowed, name) || envname.IsShellState(name)) {
 			keep = append(keep, kv)
 		} else if !slices.Contains(removed, name) {
 			removed = append(removed, name)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// NotFound says that there is no such command: exit status 127.
+// NotFound is the error for a command that doesn't exist: exit status 127.
 type NotFound struct{ Name string }
 
 func (e *NotFound) Error() string {
@@ -18,7 +18,7 @@ func (e *NotFound) Error() string {
 	return e.Name + ": no such command"
 }
 
-// NotExecutable says that the command is there and may not be executed: exit status 126.
+// NotExecutable is the error for a command that may not be executed: exit status 126.
 type NotExecutable struct {
 	Path string
 	Why  string

@@ -11,25 +11,25 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Lookup finds the program that name stands for, the way execvp(3) does.
+// Lookup finds a program by name, as execvp(3) does.
 func Lookup(name string, env []string) (string, error) {
 	if name == "" {
 		return "", &NotFound{}
 	}
-	var refused error = &NotFound{Name: name}
+	var failed error = &NotFound{Name: name}
 	for _, file := range fspath.Candidates(pathOf(env), name) {
 		err := executable(file)
 		if err == nil {
 			return file, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			refused = &NotExecutable{Path: file, Why: reasonText(err)}
+			failed = &NotExecutable{Path: file, Why: reasonText(err)}
 		}
 	}
-	return "", refused
+	return "", failed
 }
 
-// pathOf is the PATH in env, or where execvp looks without one.
+// pathOf returns the PATH in env, or the default of execvp.
 func pathOf(env []string) string {
 	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
@@ -39,7 +39,7 @@ func pathOf(env []string) string {
 	return "/usr/bin:/bin"
 }
 
-// executable tells why file can't be executed, leaving the last word to the kernel.
+// executable returns why file can't be executed.
 func executable(file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -51,7 +51,7 @@ func executable(file string) error {
 	case !info.Mode().IsRegular():
 		return errors.New("it isn't a regular file")
 	case info.Mode()&0o111 == 0:
-		return fmt.Errorf("nobody may execute it: chmod +x %s", file)
+		return fmt.Errorf("no user may execute it: chmod +x %s", file)
 	}
 	return accessible(file)
 }

@@ -22,5 +22,5 @@ var orders = map[string]func() (any, error){
 	"restrict the first thread":  restrictFirst,
 	"find later threads":         findLater,
 	"signal all without a scope": signalUnscoped,
-	"signal all within a scope":  signalScoped,
+	"signal all with a scope":    signalScoped,
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// accessible looks at the permissions alone: nothing is executed here.
+// accessible checks the permission bits alone: nothing is executed on this platform.
 func accessible(file string) error {
 	info, err := os.Stat(file)
 	if err == nil && info.Mode()&0o111 == 0 {
@@ -17,19 +17,19 @@ func accessible(file string) error {
 	return err
 }
 
-// removeAll is enough here, where no command is ever started.
+// No command is started on this platform.
 var removeAll = os.RemoveAll
 
-// HasChildren doesn't matter here.
+// HasChildren returns false on this platform.
 func HasChildren() bool { return false }
 
-// Reexec is never called here.
+// Reexec fails on this platform.
 func Reexec() (int, error) { return 0, errors.ErrUnsupported }
 
-// CheckCapacity doesn't matter here.
+// CheckCapacity does nothing on this platform.
 func CheckCapacity() error { return nil }
 
-// Preflight is empty here, where no command is ever started.
+// Preflight is empty on this platform.
 type Preflight struct{}
 
 // StartPreflight starts nothing.

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HasChildren says whether this process has children although it has started none: it has come into the place of its caller by
-// exec. Those that have ended are collected on the way.
+// HasChildren reports whether this process has children before it has started any: it replaced its caller by exec. It reaps those that have
+// ended.
 func HasChildren() bool {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG|unix.WALL, nil)
@@ -20,14 +20,13 @@ func HasChildren() bool {
 	}
 }
 
-// Reexec runs this very command line once more, as a child, and returns its exit status. What the kernel hands to the child as its
-// own children, and to it as the subreaper, is then of its session alone: what was there before keeps its parents, and is
-// neither waited for nor ended.
+// Reexec executes this command line again, in a child, and returns its exit status. The children and orphans of that child belong to its session
+// alone. Earlier children of this process keep their parent, and are neither waited for nor ended.
 func Reexec() (int, error) {
 	if err := CheckCapacity(); err != nil {
 		return 0, err
 	}
-	MakeThreads(FewBlocked) // the session may use up what there can be
+	MakeThreads(FewBlocked) // the session may use up all threads
 	runtime.LockOSThread()  // the child dies with the thread that made it (PR_SET_PDEATHSIG)
 	defer runtime.UnlockOSThread()
 	sup := Watch()
@@ -35,7 +34,7 @@ func Reexec() (int, error) {
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("start toolguard apart from its caller's children: %w", err)
+		return 0, fmt.Errorf("start toolguard again, without its caller's children: %w", err)
 	}
 	sup.SetPID(pid)
 	go sup.Forward()

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeAll removes a folder and all that is in it, whatever a user may have made of it: folders without any permission, and
-// so deep a tree that neither a descriptor nor a path for each level could be had. Every folder found is moved to the top
-// before it's emptied, so that the time it takes grows with the number of entries alone.
+// removeAll removes a folder with its contents, including folders without permissions, and trees that are too deep for a descriptor for each
+// level or for a path. It moves every folder to the top before it empties it, so the time depends on the number of entries alone.
 func removeAll(dir string) error {
 	if unix.Rmdir(dir) == nil {
 		return nil // most sessions leave nothing in it
@@ -20,14 +19,14 @@ func removeAll(dir string) error {
 		return err
 	}
 	defer top.Close()
-	e := emptier{top: top}
+	e := remover{top: top}
 	err = e.empty(top, func(name string) error {
 		sub, err := openOwn(int(top.Fd()), name)
 		if err != nil {
 			return err
 		}
 		defer sub.Close()
-		if err := e.empty(sub, func(name string) error { return e.raise(sub, name) }); err != nil {
+		if err := e.empty(sub, func(name string) error { return e.moveToTop(sub, name) }); err != nil {
 			return err
 		}
 		return unix.Unlinkat(int(top.Fd()), name, unix.AT_REMOVEDIR)
@@ -41,18 +40,18 @@ func removeAll(dir string) error {
 	return nil
 }
 
-type emptier struct {
+type remover struct {
 	top  *os.File
-	next int // what a folder that is moved to the top is named
+	next int // the name of the last folder that was moved to the top
 }
 
-// empty removes what is in a folder, with folder for the folders among it.
-func (e *emptier) empty(dir *os.File, folder func(name string) error) error {
+// empty removes the contents of a folder. It calls folder for each subfolder.
+func (e *remover) empty(dir *os.File, folder func(name string) error) error {
 	for {
 		if _, err := dir.Seek(0, 0); err != nil {
 			return err
 		}
-		names, _ := dir.Readdirnames(1024) // an error is its end, or told by rmdir
+		names, _ := dir.Readdirnames(1024) // after an error, rmdir fails
 		if len(names) == 0 {
 			return nil
 		}
@@ -68,9 +67,9 @@ func (e *emptier) empty(dir *os.File, folder func(name string) error) error {
 	}
 }
 
-// raise moves a folder to the top, under a name that is free there or an empty folder's.
-func (e *emptier) raise(from *os.File, name string) error {
-	sub, err := takeBack(int(from.Fd()), name) // its own entry ".." is to be written
+// moveToTop moves a folder to the top, with an unused name or that of an empty folder.
+func (e *remover) moveToTop(from *os.File, name string) error {
+	sub, err := openWithPermissions(int(from.Fd()), name) // the move writes its entry ".."
 	if err != nil {
 		return err
 	}
@@ -84,9 +83,9 @@ func (e *emptier) raise(from *os.File, name string) error {
 	}
 }
 
-// openOwn opens a folder of this user's to list it and to change what is in it.
+// openOwn opens a folder of this user for listing and changing its contents.
 func openOwn(at int, name string) (*os.File, error) {
-	dir, err := takeBack(at, name)
+	dir, err := openWithPermissions(at, name)
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +97,11 @@ func openOwn(at int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// takeBack opens a folder by its mere name, and gives its owner all permissions.
-func takeBack(at int, name string) (fd int, err error) {
+// openWithPermissions opens a folder with O_PATH, and grants its owner all permissions.
+func openWithPermissions(at int, name string) (fd int, err error) {
 	fd, err = unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == nil {
-		_ = unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700) // where that fails what follows tells
+		_ = unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700) // after an error, the next operation fails
 	}
 	return fd, err
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tree deeper than there may be descriptors or a path can be long is removed, with folders that nobody may enter, names that
-// the removal takes for its own, and symlinks, which lead to what stays.
+// A tree that is deeper than the limits of descriptors and paths is removed, with folders without permissions, names that the removal uses itself,
+// and symlinks, whose targets stay.
 func TestRemoveDeepTrees(t *testing.T) {
 	var old unix.Rlimit
 	childtest.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
@@ -32,7 +32,7 @@ func TestRemoveDeepTrees(t *testing.T) {
 	}
 }
 
-// deepTree makes levels of folders, each with what could hold up the removal.
+// deepTree makes nested folders with contents that make removal difficult.
 func deepTree(t *testing.T, dir, link string, levels int) {
 	t.Helper()
 	childtest.Must(t, os.Mkdir(dir, 0o700))

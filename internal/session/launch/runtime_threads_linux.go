@@ -2,21 +2,22 @@ package launch
 
 import "runtime"
 
-// The threads that toolguard has before a command starts. The runtime keeps them: only a thread that a goroutine is locked to at its end ends.
+// The numbers of threads that toolguard makes before a command starts. The runtime keeps threads: one ends only if its goroutine ends while
+// locked to it.
 const (
-	// maxProcessors bounds how many threads compute at once. It's enough: what takes time is the kernel's work.
+	// maxProcessors bounds the threads that run Go code at once. Most of the time is spent in the kernel.
 	maxProcessors = 4
-	// FewBlocked is how many threads there are besides, since as many goroutines can be in a system call at the same time: the waiting for the
-	// command and for signals, the session's thread, the reader of audit records, the writer of events and the clock; and the runtime's own three,
-	// and the one that proves Landlock and ends. Each thread takes some 50 µs to make, and others at the end.
+	// FewBlocked is the number of threads in addition, for goroutines that can be in a system call at the same time: the waiting for the command
+	// and for signals, the session thread, the reader of audit records, the writer of events, the clock, and the self test of Landlock. Three
+	// are the runtime's own. Making a thread takes some 50 µs, and ending it as well.
 	FewBlocked = 10
-	// MostBlocked is fewBlocked with the readers of three rings, and what egress takes.
+	// MostBlocked is FewBlocked with the readers of three ring buffers, and the threads for egress.
 	MostBlocked = 16
-	// ownThreads is the most that toolguard needs.
+	// ownThreads is the maximum number of threads.
 	ownThreads = maxProcessors + MostBlocked
 )
 
-// MakeThreads makes those threads that are missing where so many can be blocked: a goroutine holds each that there is, until there are enough.
+// MakeThreads makes threads until blocked of them can be in system calls: a goroutine is locked to each existing thread until there are enough.
 func MakeThreads(blocked int) {
 	if runtime.GOMAXPROCS(0) > maxProcessors {
 		runtime.GOMAXPROCS(maxProcessors)
@@ -25,18 +26,18 @@ func MakeThreads(blocked int) {
 	enough := make(chan struct{})
 	defer close(enough)
 	for threadCount() < wanted {
-		held := make(chan struct{})
+		locked := make(chan struct{})
 		go func() {
 			runtime.LockOSThread()
-			close(held)
+			close(locked)
 			<-enough
 			runtime.UnlockOSThread()
 		}()
-		<-held
+		<-locked
 	}
 }
 
-// threadCount is how many threads the runtime has.
+// threadCount returns the number of the runtime's threads.
 func threadCount() int {
 	n, _ := runtime.ThreadCreateProfile(nil)
 	return n

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// All threads that there are count: as many are made as are missing, and none where none is.
+// MakeThreads makes the missing threads, and none if enough exist.
 func TestMakeThreads(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	wanted := threadCount() + 5
@@ -13,8 +13,8 @@ func TestMakeThreads(t *testing.T) {
 		before := threadCount()
 		MakeThreads(wanted - min(runtime.GOMAXPROCS(0), maxProcessors))
 		now := threadCount()
-		if now < wanted || now > before+more+2 { // the runtime may have made some for others
-			t.Errorf("%d threads, where there were %d and %d are needed", now, before, wanted)
+		if now < wanted || now > before+more+2 { // the runtime may have made some itself
+			t.Errorf("%d threads, there were %d, %d are needed", now, before, wanted)
 		}
 	}
 }

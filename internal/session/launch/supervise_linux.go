@@ -13,10 +13,10 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// passed are the signals that a program may expect to receive and that don't come from a fault of its own. SIGTSTP is caught so
-// that toolguard stops when the command has stopped, and not before; SIGTTIN and SIGTTOU always stop a whole group, and
-// SIGCONT continues toolguard, which then continues the command. Catching one costs 40 µs, so there are no others.
-var passed = []os.Signal{
+// forwarded are the signals that processes send to each other and that a program may expect. SIGTSTP is caught so that toolguard stops after the
+// command has stopped. SIGTTIN and SIGTTOU always stop a whole group, and SIGCONT continues toolguard, which then continues the command. Catching
+// one costs 40 µs, so there are no others.
+var forwarded = []os.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 	syscall.SIGTSTP,
 }
@@ -32,32 +32,30 @@ type Exit struct {
 type Supervisor struct {
 	signals chan os.Signal
 
-	awake bool // never stop: somebody must watch the clock (see stayAwake)
+	awake bool // never stop: the wall time is limited (see StayAwake)
 
 	mu  sync.Mutex
 	pid int // 0: not started, or reaped
 }
 
-// Watch starts to catch signals. It must run before the command is started, so that a signal in between isn't lost. It takes
-// half a millisecond, most of it in waiting for a thread of the runtime.
-// Signals that toolguard was told to ignore (nohup) stay ignored, for the command too.
+// Watch begins to catch signals. Call it before the command starts, so that no signal is lost. It takes half a millisecond, mostly waiting for a
+// thread of the runtime. Signals that toolguard's caller ignores (nohup) stay ignored, for the command, too.
 func Watch() *Supervisor {
 	s := &Supervisor{signals: make(chan os.Signal, 64)}
-	for _, sig := range passed {
+	for _, sig := range forwarded {
 		if !signal.Ignored(sig) {
 			signal.Notify(s.signals, sig)
 		}
 	}
-	// A reader that went away must not end toolguard before the session has ended; its writes fail with EPIPE instead.
+	// A closed pipe must not end toolguard before the session. Writes fail with EPIPE instead.
 	if !signal.Ignored(syscall.SIGPIPE) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
 	return s
 }
 
-// StayAwake keeps the terminal from stopping toolguard: it stops the whole group of a process that reads it from the background,
-// and which group that is, the command can choose. Until the command has been started the signals are caught, since it
-// would inherit that they are ignored.
+// StayAwake prevents the terminal from stopping toolguard: it stops the whole process group of a process that reads from the background, and
+// the command can choose the foreground group. The signals are caught until the command starts, which would inherit ignored signals.
 func (s *Supervisor) StayAwake() {
 	s.awake = true
 	for _, sig := range []os.Signal{syscall.SIGTTIN, syscall.SIGTTOU} {
@@ -67,11 +65,11 @@ func (s *Supervisor) StayAwake() {
 	}
 }
 
-// IgnoreTerminal is for when the command has been started: a write that is refused by a signal that is caught would be repeated
-// for ever.
+// IgnoreTerminal ignores the terminal's stop signals after the command has started: with a caught signal, a write to the terminal would be
+// restarted forever.
 func (s *Supervisor) IgnoreTerminal() { signal.Ignore(syscall.SIGTTIN, syscall.SIGTTOU) }
 
-// Forward passes signals on.
+// Forward passes signals to the command.
 func (s *Supervisor) Forward() {
 	for sig := range s.signals {
 		sig := sig.(syscall.Signal)
@@ -81,9 +79,9 @@ func (s *Supervisor) Forward() {
 	}
 }
 
-// Quiet is for when the command has ended: there's nobody to pass signals on to, and what toolguard still has to say may be
-// written from the background. Signals stay caught, since what is left must be ended in order.
-func (s *Supervisor) Quiet() { signal.Ignore(syscall.SIGTTOU) }
+// AllowOutput lets toolguard write to the terminal from the background after the command has ended. Signals stay caught, because the orphans must
+// be ended first.
+func (s *Supervisor) AllowOutput() { signal.Ignore(syscall.SIGTTOU) }
 
 func (s *Supervisor) SetPID(pid int) {
 	s.mu.Lock()
@@ -91,7 +89,7 @@ func (s *Supervisor) SetPID(pid int) {
 	s.pid = pid
 }
 
-// kill signals the first process, never one that has taken its number since.
+// kill signals the first process unless it was reaped: its PID may be reused.
 func (s *Supervisor) kill(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +98,8 @@ func (s *Supervisor) kill(sig syscall.Signal) {
 	}
 }
 
-// fromTerminal says whether sig has reached the command already: the terminal sends these to its whole foreground
-// group, to which the command belongs too.
+// fromTerminal reports whether sig has reached the command already: the terminal sends these to its whole foreground group, which includes the
+// command.
 func fromTerminal(sig syscall.Signal) bool {
 	switch sig {
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGWINCH:
@@ -117,21 +115,21 @@ func fromTerminal(sig syscall.Signal) bool {
 	return err == nil && group == syscall.Getpgrp()
 }
 
-// Wait waits for the first process and stops with it. When it's said to be hopeless, as it was killed and doesn't end, it counts as killed:
-// processes of which each traces the other, to stop it as it ends (PTRACE_O_TRACEEXIT), no signal ends, nor one that waits for a dead disk.
-func (s *Supervisor) Wait(pid int, hopeless <-chan struct{}) Exit {
+// Wait waits for the first process and stops with it. When unkillable is closed, the process counts as killed: SIGKILL doesn't end processes that
+// trace each other and stop at exit (PTRACE_O_TRACEEXIT), nor one that waits for a failed disk.
+func (s *Supervisor) Wait(pid int, unkillable <-chan struct{}) Exit {
 	ended := make(chan Exit, 1)
 	go func() { ended <- s.await(pid) }()
 	select {
 	case e := <-ended:
 		return e
-	case <-hopeless:
+	case <-unkillable:
 		s.SetPID(0)
 		return Exit{Status: syscall.WaitStatus(syscall.SIGKILL)}
 	}
 }
 
-// await waits for the first process, reaping what else ends meanwhile.
+// await waits for the first process, and reaps others that end meanwhile.
 func (s *Supervisor) await(pid int) Exit {
 	for {
 		var ws syscall.WaitStatus
@@ -142,7 +140,7 @@ func (s *Supervisor) await(pid int) Exit {
 		case err != nil:
 			return Exit{Err: os.NewSyscallError("wait4", err)}
 		case got == pid && ws.Stopped():
-			s.stopToo(pid)
+			s.stopWithCommand(pid)
 		case got == pid:
 			s.SetPID(0)
 			return Exit{Status: ws, Usage: ru}
@@ -150,10 +148,10 @@ func (s *Supervisor) await(pid int) Exit {
 	}
 }
 
-// stopToo stops toolguard when the command has stopped, so that the shell sees its job stopped, and continues the command
-// when toolguard is continued. When both were continued in the meantime there is nothing to do.
-// A session whose time is limited goes on: a stopped toolguard couldn't end it.
-func (s *Supervisor) stopToo(pid int) {
+// stopWithCommand stops toolguard when the command has stopped, so that the shell sees the job stop, and continues the command when toolguard is
+// continued. If both were continued meanwhile it does nothing. In a session with a limited wall time toolguard never stops, because it must end
+// the session.
+func (s *Supervisor) stopWithCommand(pid int) {
 	if s.awake {
 		return
 	}
@@ -161,15 +159,14 @@ func (s *Supervisor) stopToo(pid int) {
 	if !proc.IsStopped(pid) {
 		return
 	}
-	// Sent to this very thread, it stops before the call returns; sent to the process, another thread may take it, and this
-	// one continue the command too early.
+	// A signal to this thread stops it before the call returns. If another thread got the signal, this one could continue the command too early.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP)
 	s.kill(syscall.SIGCONT)
 }
 
-// ExitCode is the status that a shell would report.
+// ExitCode returns the exit status as a shell reports it.
 func ExitCode(ws syscall.WaitStatus) int {
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MakeTempDir makes the private TMPDIR of a session, readable by its owner alone, and returns its canonical path. Its name begins with prefix. remove
-// deletes it with all that the session left in it; it never follows a symlink out of it, whatever the command put there.
+// MakeTempDir makes the private TMPDIR of a session, accessible to its owner alone, and returns its canonical path. Its name begins with prefix.
+// remove removes it with its contents, without following symlinks.
 func MakeTempDir(prefix string) (dir string, remove func() error, err error) {
 	base, err := filepath.Abs(tmpBase())
 	if err != nil {
@@ -28,8 +28,8 @@ func MakeTempDir(prefix string) (dir string, remove func() error, err error) {
 	return dir, func() error { return removeAll(dir) }, nil
 }
 
-// tmpBase is where TMPDIRs are made: where the user's are, unless that is beneath the current folder. That is the
-// workspace, most likely, and what it grants would hold for the TMPDIR too.
+// tmpBase returns the folder of TMPDIRs: the user's, unless it is beneath the current folder, which probably is the workspace: the grants of the
+// workspace would apply to the TMPDIR, too.
 func tmpBase() string {
 	first := os.TempDir()
 	dir, err := os.Getwd()
@@ -45,7 +45,7 @@ func tmpBase() string {
 	return first
 }
 
-// within says whether path is dir or beneath it.
+// within reports whether path is dir or beneath it.
 func within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")

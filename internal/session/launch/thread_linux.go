@@ -9,13 +9,9 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
-// Thread is the locked OS thread that is restricted to the session's domain, and starts the command. It's made early, since what
-// doesn't depend on the policy is done on it while that is read. It lives as long as the session:
-// the kernel kills the command when the thread that made it ends (PR_SET_PDEATHSIG), and only from within can all of the
-// session be signalled at once.
-//
-// The command isn't in the thread's domain but in one within it (see Command.Fork): it could trace and signal whatever is in
-// its own, and this thread shares its memory with all of toolguard.
+// Thread is the session thread: the locked OS thread that is restricted to the session's Landlock domain, and forks the command. It exists before
+// the policy is read, for work that doesn't depend on the policy, and until the session ends: the kernel kills the command when the thread that
+// forked it ends (PR_SET_PDEATHSIG), and a signal from its domain reaches the whole session at once.
 type Thread struct {
 	calls chan func()
 
@@ -23,31 +19,30 @@ type Thread struct {
 	closed bool
 }
 
-// maxAhead is how much can be asked for ahead before the thread has got to it, without waiting.
-const maxAhead = 2
+// maxPrefetch is the number of prefetch calls that are queued without waiting.
+const maxPrefetch = 2
 
-// NewThread makes the thread, which does first before it can be asked for anything.
+// NewThread makes the thread, which runs first before other calls.
 func NewThread(first func()) *Thread {
-	in := &Thread{calls: make(chan func(), maxAhead)}
+	t := &Thread{calls: make(chan func(), maxPrefetch)}
 	forkexec.OnThread(func() {
 		first()
-		for f := range in.calls {
+		for f := range t.calls {
 			f()
 		}
 	})
-	return in
+	return t
 }
 
-var errNotScoped = errors.New("the thread isn't kept from signalling others")
+var errNotScoped = errors.New("the thread may signal processes outside the session")
 
-// signalAll signals every process of the session at once, however fast they fork: kill(2) with -1 goes through all
-// processes under the lock that fork needs, and Landlock's signal scope (ABI 6) keeps it from all that aren't in the
-// session's domain or in one within it. Only a session that has been started may be signalled: before, the scope isn't in force, and kill would
-// reach all that the user may signal. As root that the scope holds is asked of the kernel besides, with a signal of nothing
-// to process 1; any other user may not signal that one anyway.
-func (in *Thread) signalAll(sig syscall.Signal) error {
+// signalAll signals every process of the session at once, however fast they fork: kill(2) with -1 goes through all processes under the lock that
+// fork needs, and Landlock's signal scope (ABI 6) denies it for processes outside the session's domain. Before the session has started the scope
+// isn't in force, and kill would reach all processes that the user may signal. So it first checks that signal 0 to process 1 is denied, which
+// root could send without the scope.
+func (t *Thread) signalAll(sig syscall.Signal) error {
 	err := errNotScoped
-	in.Do(func() {
+	t.Do(func() {
 		if os.Getpid() != 1 && errors.Is(syscall.Kill(1, 0), syscall.EPERM) {
 			err = syscall.Kill(-1, sig)
 		}
@@ -55,38 +50,38 @@ func (in *Thread) signalAll(sig syscall.Signal) error {
 	return err
 }
 
-// Do runs f on the thread, and does nothing after leave.
-func (in *Thread) Do(f func()) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.closed {
+// Do runs f on the thread. After Close it does nothing.
+func (t *Thread) Do(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
 		return
 	}
 	done := make(chan struct{})
-	in.calls <- func() {
+	t.calls <- func() {
 		defer close(done)
 		f()
 	}
 	<-done
 }
 
-// ahead has the thread do f before what it's asked to do later, while the caller goes on. What came of it can be received there then.
-func (in *Thread) ahead(f func() error) <-chan error {
+// prefetch queues f on the thread, before later calls, without waiting. The result can be received later.
+func (t *Thread) prefetch(f func() error) <-chan error {
 	done := make(chan error, 1)
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if !in.closed {
-		in.calls <- func() { done <- f() }
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.calls <- func() { done <- f() }
 	}
 	return done
 }
 
 // Close ends the thread.
-func (in *Thread) Close() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if !in.closed {
-		in.closed = true
-		close(in.calls)
+func (t *Thread) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.closed = true
+		close(t.calls)
 	}
 }

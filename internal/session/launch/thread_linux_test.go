@@ -16,10 +16,10 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
-// The process's first thread is never restricted: the attempt is refused before anything has been done to it.
-func TestFirstThreadIsRefused(t *testing.T) {
+// Restricting the process's first thread fails before it changes anything.
+func TestFirstThreadIsRejected(t *testing.T) {
 	got := childtest.Run[restricted](t, os.Getuid(), "restrict the first thread")
-	if want := "find a thread for the session: it's toolguard's first"; got.Err != want || got.NoNewPrivs {
+	if want := "find a thread for the session: this is the first thread"; got.Err != want || got.NoNewPrivs {
 		t.Errorf("%+v", got)
 	}
 }
@@ -41,7 +41,7 @@ func restrictFirst() (any, error) {
 	return restricted{err.Error(), set != 0}, perr
 }
 
-// What is to be restricted gets another thread, also where the runtime would take the first one.
+// OnThread never uses the first thread, even if the runtime would.
 func TestLaterThreads(t *testing.T) {
 	got := childtest.Run[threads](t, os.Getuid(), "find later threads")
 	if got.First != 0 || got.Later != rounds {
@@ -53,8 +53,8 @@ const rounds = 200
 
 type threads struct{ First, Later int }
 
-// findLater frees the first thread and gives the runtime only one processor, so that a goroutine runs where the one before it
-// ran: on the first thread, which each round makes sure of.
+// findLater unlocks the first thread and limits the runtime to one processor, so that a goroutine runs on the thread of the one before it. Each
+// round ensures that this is the first thread.
 func findLater() (any, error) {
 	runtime.UnlockOSThread() // of childtest's init
 	runtime.UnlockOSThread() // of childtest.Main
@@ -75,43 +75,42 @@ func findLater() (any, error) {
 	return got, nil
 }
 
-// ontoFirst returns when a goroutine has run on the first thread, as the last of all threads: each thread that isn't the first is held
-// until the runtime has no other one left.
+// ontoFirst returns when a goroutine has run on the first thread: every other thread stays locked until the runtime has only the first one.
 func ontoFirst() error {
-	type held struct{ release, done chan struct{} }
-	letGo := func(h held) {
-		close(h.release)
-		<-h.done
+	type lock struct{ release, done chan struct{} }
+	unlock := func(l lock) {
+		close(l.release)
+		<-l.done
 	}
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-		var others []held
+		var others []lock
 		for range 100 {
-			runtime.Gosched() // to who holds the first thread, and is about to let go of it
-			h, first := held{make(chan struct{}), make(chan struct{})}, make(chan bool)
+			runtime.Gosched() // lets the goroutine that is locked to the first thread end
+			l, first := lock{make(chan struct{}), make(chan struct{})}, make(chan bool)
 			go func() {
-				defer close(h.done)
+				defer close(l.done)
 				runtime.LockOSThread()
 				defer runtime.UnlockOSThread()
 				first <- unix.Gettid() == os.Getpid()
-				<-h.release
+				<-l.release
 			}()
 			if <-first {
 				for _, o := range others {
-					letGo(o)
+					unlock(o)
 				}
-				letGo(h)
+				unlock(l)
 				return nil
 			}
-			others = append(others, h)
+			others = append(others, l)
 		}
 		for _, o := range others {
-			letGo(o)
+			unlock(o)
 		}
 	}
 	return errors.New("no goroutine runs on the first thread")
 }
 
-// All is signalled only from where the kernel keeps the signal to the session. A signal of nothing shows who would be.
+// signalAll signals only if the kernel denies signals to processes outside the session. Signal 0 shows that.
 func TestSignalAllNeedsScope(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: no other user may signal process 1 anyway")
@@ -122,8 +121,8 @@ func TestSignalAllNeedsScope(t *testing.T) {
 	if got := childtest.Run[string](t, 0, "signal all without a scope"); got != errNotScoped.Error() {
 		t.Errorf("without a scope: %q", got)
 	}
-	if got := childtest.Run[string](t, 0, "signal all within a scope"); got != "" {
-		t.Errorf("within a scope: %q", got)
+	if got := childtest.Run[string](t, 0, "signal all with a scope"); got != "" {
+		t.Errorf("with a scope: %q", got)
 	}
 }
 
@@ -143,7 +142,7 @@ func signalScoped() (any, error) {
 	return signalFrom(plan.Apply)
 }
 
-// signalFrom sends a signal of nothing to all, from a thread that has been prepared.
+// signalFrom sends signal 0 to all processes, from a prepared thread.
 func signalFrom(prepare func() error) (string, error) {
 	in := &Thread{calls: make(chan func())}
 	ready := make(chan error)

@@ -11,12 +11,10 @@
 // copying a Go program's page tables would cost more than all the rest. Package syscall does the same, and this package follows its
 // rules for the same reasons:
 //
-//   - The runtime is notified before and after (syscall.runtime_BeforeFork and the related functions, which the runtime keeps for
-//
-// linkname, go.dev/issue/67401). In between, all signals are blocked, and the stack can't grow; in the child, caught signals have
-// their default action again.
-//   - After the fork, the child allocates nothing, takes no lock and calls nothing but assembly: another thread may have locked it
-//
-// at the fork, and doesn't exist in the child. Everything is prepared before, and its work is a list of system calls.
+//   - The runtime is notified before and after (syscall.runtime_BeforeFork and the related functions, which the runtime keeps for linkname,
+//     go.dev/issue/67401). In between, all signals are blocked, and the stack can't grow; in the child, caught signals have their default
+//     action again.
+//   - After the fork, the child allocates nothing, takes no lock and calls only assembly: another thread may have locked it at the fork,
+//     and doesn't exist in the child. Everything is prepared before, and the child's work is a list of system calls.
 //   - The child never returns from the function that forks, because its parent returns from the same frame of the same stack.
 package forkexec

@@ -63,7 +63,7 @@ func wait(t *testing.T, pid int) (ws syscall.WaitStatus) {
 	}
 }
 
-// state is what a process can tell of what it was given.
+// state is a script that prints what a process has inherited.
 const state = `exec >/proc/self/fd/59; grep -E '^(Cap|NoNewPrivs|Seccomp)' /proc/self/status; cat /proc/self/limits; env; echo "$0" "$@"
 pwd; umask; ls /proc/self/fd; ps -o pgid=,sid= $$; exit 3`
 

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OnThread runs f on an OS thread that ends with it and isn't the process's first: that one can't end while the process lives,
-// and what is asked of the process as a whole (kill, /proc/PID) is decided by its domain, which is to be none.
+// OnThread runs f on an OS thread that ends with f and isn't the process's first thread: that one can't end before the process, and its
+// Landlock domain decides about accesses to the process as a whole (kill, /proc/PID).
 func OnThread(f func()) {
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() != os.Getpid() {
 			f()
-			return // still locked, so that the thread ends: it's spoilt for any other use
+			return // still locked, so that the restricted thread ends
 		}
 		found := make(chan struct{})
 		OnThread(func() { // on another thread, since this one is locked
