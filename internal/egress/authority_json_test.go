@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// An authority that was handed over makes certificates that are believed by who believes the one before.
+// A decoded authority issues certificates that clients of the original trust.
 func TestAuthorityJSON(t *testing.T) {
 	a, err := NewAuthority()
 	must(t, err)

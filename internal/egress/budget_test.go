@@ -18,7 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// A request is counted with all that it says, and with its body as far as it's kept.
+// A request costs its head, and its body as far as it is buffered.
 func TestRequestCost(t *testing.T) {
 	for length, body := range map[int64]int64{-1: maxScratch, 0: 0, 5: 5, maxScratch: maxScratch, maxScratch + 1: maxScratch} {
 		r := &http.Request{RequestURI: "/abc", Host: "a.com", Header: http.Header{"Name": {"value", "v"}}, ContentLength: length}
@@ -28,7 +28,7 @@ func TestRequestCost(t *testing.T) {
 	}
 }
 
-// What a session has open holds so much here and no more: what is too much is refused and reported, and when something ends there's room.
+// The memory of a session's connections is limited: what exceeds it is denied and reported, and what ends frees memory.
 func TestBudget(t *testing.T) {
 	var arrived, answer sync.WaitGroup
 	answer.Add(1)
@@ -39,9 +39,9 @@ func TestBudget(t *testing.T) {
 		}
 	}), nil)
 	w.resolve("a.com", a4)
-	held := func() int64 { return w.s.budget.used.Load() }
+	used := func() int64 { return w.s.budget.used.Load() }
 	fill := func(but int64) (empty func()) {
-		n := maxBudget - held() - but
+		n := maxBudget - used() - but
 		giveBack, err := w.s.budget.reserve(n)
 		must(t, err)
 		return giveBack
@@ -61,32 +61,32 @@ func TestBudget(t *testing.T) {
 	// a connection
 	empty := fill(h2ConnCost)
 	if _, err := cl.Get("https://a.com/"); err == nil {
-		t.Error("a connection there's no room for is answered")
+		t.Error("a connection without memory is answered")
 	}
 	w.wantDenials("limit https://a.com:443")
 	empty()
 	if got := get("/"); got != 200 {
-		t.Errorf("when there's room: %d", got)
+		t.Errorf("with memory: %d", got)
 	}
-	// streams on one
-	quiet := held()
+	// streams on a connection
+	quiet := used()
 	arrived.Add(2)
 	done := make(chan int)
 	for range 2 {
 		go func() { done <- get("/wait") }()
 	}
 	arrived.Wait()
-	if got := held() - quiet; got < 2*streamCost || got > 2*(streamCost+shortHead) {
-		t.Errorf("two streams hold %d", got)
+	if got := used() - quiet; got < 2*streamCost || got > 2*(streamCost+shortHead) {
+		t.Errorf("two streams: %d", got)
 	}
 	empty = fill(streamCost)
 	if got := get("/"); got != 503 {
-		t.Errorf("a stream there's no room for: %d", got)
+		t.Errorf("a stream without memory: %d", got)
 	}
 	w.wantDenials("limit https://a.com:443")
 	answer.Done()
 	if got := []int{<-done, <-done}; !slices.Equal(got, []int{200, 200}) {
-		t.Errorf("those before: %d", got)
+		t.Errorf("the earlier streams: %d", got)
 	}
 	if got := get("/"); got != 200 {
 		t.Errorf("a stream when others have ended: %d", got)
@@ -100,23 +100,23 @@ func TestBudget(t *testing.T) {
 	empty()
 	empty = fill(0)
 	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), long); !slices.Equal(statuses, []int{503}) {
-		t.Errorf("a long head there's no room for: %d", statuses)
+		t.Errorf("a long head without memory: %d", statuses)
 	}
 	w.wantDenials("limit http://a.com:80")
 	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"); !slices.Equal(statuses, []int{200}) {
 		t.Errorf("a short one: %d", statuses)
 	}
 	empty()
-	// all is given back
+	// everything is released
 	cl.CloseIdleConnections()
-	for end := time.Now().Add(testTimeout); held() > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); used() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d are still held when all has ended", held())
+			t.Fatalf("%d bytes are still reserved at the end", used())
 		}
 	}
 }
 
-// A further connection to a server that takes few requests on one is counted too.
+// A second connection to a server that allows few streams on one costs memory too.
 func TestBudgetOfServers(t *testing.T) {
 	w, server, client := newIntercepting(t)
 	arrived, answer := make(chan struct{}, 2), make(chan struct{})
@@ -145,19 +145,19 @@ func TestBudgetOfServers(t *testing.T) {
 		resp.Body.Close()
 		return resp.StatusCode
 	}
-	get("/") // so that what the server takes is known
+	get("/") // to get the server's settings
 	first := make(chan int)
 	go func() { first <- get("/wait") }()
 	<-arrived
 	giveBack, err := w.s.budget.reserve(maxBudget - w.s.budget.used.Load() - h2ConnCost)
 	must(t, err)
 	if got := get("/"); got != 503 {
-		t.Errorf("a connection there's no room for: %d", got)
+		t.Errorf("a connection without memory: %d", got)
 	}
 	w.wantDenials("limit https://a.com:443")
 	giveBack()
 	if got := get("/"); got != 200 || w.dials() != 2 {
-		t.Errorf("when there's room: %d, by %d connections", got, w.dials())
+		t.Errorf("with memory: %d, by %d connections", got, w.dials())
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error)
@@ -174,15 +174,14 @@ func TestBudgetOfServers(t *testing.T) {
 	leave()
 	<-left
 	for deadline := time.Now().Add(time.Minute); w.s.budget.used.Load() > 0; time.Sleep(time.Millisecond) {
-		cl.CloseIdleConnections() // what was left may not be idle yet
+		cl.CloseIdleConnections() // a connection may become idle late
 		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes are held for a client that's gone", w.s.budget.used.Load())
+			t.Fatalf("%d bytes are reserved for a client that has gone", w.s.budget.used.Load())
 		}
 	}
 }
 
-// The head of a response is a server's word, and holds as little: for a long one there must be room until it's passed on, and one that
-// has begun must be whole soon.
+// A long head of a response needs memory until it is forwarded, and a head that has begun must be complete in time.
 func TestBudgetOfResponses(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.s.helloTimeout = time.Second
@@ -216,7 +215,7 @@ func TestBudgetOfResponses(t *testing.T) {
 		t.Helper()
 		for end := time.Now().Add(testTimeout); w.s.budget.used.Load() > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%d are still held %s", w.s.budget.used.Load(), when)
+				t.Fatalf("%d bytes are still reserved %s", w.s.budget.used.Load(), when)
 			}
 		}
 	}
@@ -232,20 +231,20 @@ func TestBudgetOfResponses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, resp, err := ask("/whole"); err != nil || resp.StatusCode != 503 {
-		t.Errorf("a long head there's no room for: %v %v", resp, err)
+		t.Errorf("a long head without memory: %v %v", resp, err)
 	}
 	w.wantDenials("limit http://a.com:80/whole")
 }
 
-// A hello that isn't whole holds no more than its connection's buffer, or what there's room for; that ends with it.
+// An incomplete hello uses its connection's buffer, or reserved memory, which is released when the connection ends.
 func TestBudgetOfHellos(t *testing.T) {
 	w, _ := newTLS(t, policy.NetRule{Host: "a.com", Scheme: "https", Allow: true})
 	w.resolve("a.com", a4)
-	held := func(want int64) {
+	used := func(want int64) {
 		t.Helper()
 		for end := time.Now().Add(testTimeout); w.s.budget.used.Load() != want; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%d are held, want %d", w.s.budget.used.Load(), want)
+				t.Fatalf("%d bytes are reserved, want %d", w.s.budget.used.Load(), want)
 			}
 		}
 	}
@@ -254,19 +253,19 @@ func TestBudgetOfHellos(t *testing.T) {
 	pieces := append([]byte{tlsHandshake, 3, 1, 0, 100, 1, 0, 0xff, 0}, make([]byte, 96)...)
 	for _, x := range []struct {
 		text []byte
-		held int64
+		used int64
 	}{{whole[:len(whole)-1], 0}, {long, helloCost}, {pieces, helloCost}} {
 		c := w.dial("203.0.113.1:443")
 		c.Write(x.text)
 		for end := time.Now().Add(testTimeout); len(w.s.connSlots) == 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
-		held(x.held)
+		used(x.used)
 		c.Close()
 		for end := time.Now().Add(testTimeout); len(w.s.connSlots) > 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
-		held(0)
+		used(0)
 	}
 	w.clearDenials()
 	if _, err := w.s.budget.reserve(maxBudget - helloCost + 1); err != nil {
@@ -275,7 +274,7 @@ func TestBudgetOfHellos(t *testing.T) {
 	c := w.dial("203.0.113.1:443")
 	c.Write(long)
 	if b, err := io.ReadAll(io.LimitReader(c, int64(len(accessDenied)))); err != nil || string(b) != string(accessDenied) {
-		t.Errorf("a long hello there's no room for: %v %x", err, b)
+		t.Errorf("a long hello without memory: %v %x", err, b)
 	}
 	w.wantDenials("limit https://a.com:443")
 	c = w.dial("203.0.113.1:443")

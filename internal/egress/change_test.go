@@ -21,7 +21,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Another policy decides about names, about new connections, and about requests on those that are open.
+// A new policy decides on names, on new connections, and on requests on open connections.
 func TestChange(t *testing.T) {
 	c := &cdn{}
 	changes := make(chan Change)
@@ -39,13 +39,13 @@ func TestChange(t *testing.T) {
 			}
 			return dial(ctx, network, addr)
 		}
-		if name == "HTTP/1.1" { // http.Transport makes another connection too when it was kept from noticing in time that one is free
+		if name == "HTTP/1.1" { // http.Transport also makes another connection when it notices too late that one is idle
 			cl.Transport = &kept{dial: tr.DialContext, cfg: cfg.Clone()}
 		}
 		clients[name], mayDial[name] = cl, may
 	}
 	change := func(l policy.SourceLayer) error {
-		for w.countTransfers() > 0 { // a response that the client has is passed on for a moment yet
+		for w.countTransfers() > 0 { // the forwarding of a response ends a moment after the client has it
 			time.Sleep(time.Millisecond)
 		}
 		came := make(chan error)
@@ -67,7 +67,7 @@ func TestChange(t *testing.T) {
 		for name, cl := range clients {
 			resp, err := cl.Get("https://a.com/x")
 			if err != nil && !mayDial[name].Swap(true) && x.code != dnsmessage.RCodeSuccess {
-				continue // it can't even be connected to
+				continue // the connection is denied already
 			}
 			must(t, err)
 			_, _ = io.Copy(io.Discard, resp.Body)
@@ -83,7 +83,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// kept is a connection of HTTP/1.1 to a.com that is kept as long as it can be.
+// kept is a persistent HTTP/1.1 connection to a.com.
 type kept struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	cfg  *tls.Config
@@ -111,7 +111,7 @@ func (k *kept) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// What another policy denies ends when that comes into force, in whatever form it's passed on, and is reported; the same that it grants goes on.
+// A new policy ends the transfers of any kind that it denies, and reports them. Those that it grants go on.
 func TestChangeEndsConnections(t *testing.T) {
 	rules := []policy.NetRule{{Host: "c.com", Port: 5432, Allow: true}}
 	for _, host := range []string{"a.com", "b.com"} {
@@ -127,8 +127,8 @@ func TestChangeEndsConnections(t *testing.T) {
 	}
 	w.start()
 	const webSocket = "Connection: upgrade\r\nUpgrade: websocket\r\n"
-	kinds := []struct{ name, port, says, reported string }{
-		{"raw", "5432", "says this\n\n", "host_not_listed tcp://a.com:5432"},
+	kinds := []struct{ name, port, sent, reported string }{
+		{"raw", "5432", "send this\n\n", "host_not_listed tcp://a.com:5432"},
 		{"TLS", "443", "hello", "host_not_listed https://a.com:443"},
 		{"response", "80", "GET / HTTP/1.1\r\nHost: HOST\r\n\r\n", "host_not_listed http://a.com:80/"},
 		{"WebSocket", "80", "GET / HTTP/1.1\r\nHost: HOST\r\n" + webSocket + "\r\n", "host_not_listed ws://a.com:80/"},
@@ -138,15 +138,15 @@ func TestChangeEndsConnections(t *testing.T) {
 	for i, host := range []string{"a.com", "b.com"} {
 		w.resolve(host, dnsmessage.TypeA)
 		for _, k := range kinds {
-			says := strings.ReplaceAll(k.says, "HOST", host)
+			sent := strings.ReplaceAll(k.sent, "HOST", host)
 			if k.name == "TLS" {
-				says = string(helloBytes(t, host, nil))
+				sent = string(helloBytes(t, host, nil))
 			}
 			c := w.dial(fmt.Sprintf("203.0.113.%d:%s", i+1, k.port))
-			io.WriteString(c, says)
+			io.WriteString(c, sent)
 			open[k.name+" "+host] = bufio.NewReader(c)
 			if !ticks(open[k.name+" "+host], 2) {
-				t.Fatalf("%s of %s isn't passed on: reported %q", k.name, host, w.reported())
+				t.Fatalf("%s of %s isn't forwarded: reported %q", k.name, host, w.reported())
 			}
 		}
 	}
@@ -160,18 +160,18 @@ func TestChangeEndsConnections(t *testing.T) {
 			t.Errorf("%s goes on", k.name)
 		}
 		if !ticks(open[k.name+" b.com"], 1000) {
-			t.Errorf("%s has ended though it's still granted", k.name)
+			t.Errorf("%s has ended although it's granted", k.name)
 		}
 	}
 	if len(reported) != len(kinds) {
 		t.Errorf("reported %q", reported)
 	}
-	if n := w.countTransfers(); n != len(kinds)+1 { // the tunnel, and what is said in it
+	if n := w.countTransfers(); n != len(kinds)+1 { // the tunnel and its content
 		t.Errorf("%d are watched", n)
 	}
 }
 
-// passing is how much is passed on now.
+// countTransfers returns the number of open transfers.
 func (w *world) countTransfers() (n int) {
 	w.s.transfers.Range(func(_, _ any) bool {
 		n++
@@ -180,7 +180,7 @@ func (w *world) countTransfers() (n int) {
 	return n
 }
 
-// So does a request of HTTP/2, and no other on its connection.
+// A new policy ends an HTTP/2 request that it denies, and no other request on the connection.
 func TestChangeEndsRequest(t *testing.T) {
 	w, cfg := newIntercepted(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
@@ -205,11 +205,11 @@ func TestChangeEndsRequest(t *testing.T) {
 	must(t, w.s.current().reload(&Change{Policy: compileLayer(t, stays), Generation: 2}))
 	w.wantDenials("host_not_listed https://a.com:443/ends")
 	if ticks(open["/ends"], 1<<20) || !ticks(open["/stays"], 100) || len(w.dialed) != 1 {
-		t.Errorf("what is denied goes on, or what is granted ends; %d connections", len(w.dialed))
+		t.Errorf("a denied request goes on, or a granted one ends; %d connections", len(w.dialed))
 	}
 }
 
-// serveTicks says "tick" again and again when it has been asked something, by HTTP where that is how it's asked.
+// serveTicks sends "tick" repeatedly after the client's first bytes, as an HTTP response if these are HTTP.
 func serveTicks(c net.Conn) {
 	in := make([]byte, 4096)
 	n, _ := c.Read(in)
@@ -232,7 +232,7 @@ func serveTicks(c net.Conn) {
 	}
 }
 
-// ticks says whether so many come.
+// ticks reports whether n ticks arrive.
 func ticks(in *bufio.Reader, n int) bool {
 	for n > 0 {
 		line, err := in.ReadString('\n')
@@ -246,7 +246,7 @@ func ticks(in *bufio.Reader, n int) bool {
 	return true
 }
 
-// A change that can't be made isn't.
+// After a failed change the former policy stays in force.
 func TestChangeFails(t *testing.T) {
 	changes := make(chan Change)
 	w := newWorld(t, allow("a.com"))
@@ -257,14 +257,14 @@ func TestChangeFails(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, TLSIntercept: true, Net: interceptRules[2:]}
 	changes <- Change{Policy: compileLayer(t, layer), Done: func(err error) { came <- err }}
 	if err := <-came; err == nil {
-		t.Error("a policy that needs an authority is taken without")
+		t.Error("a policy that needs an authority is accepted without one")
 	}
 	if _, code := w.resolve("a.com", dnsmessage.TypeA); code != dnsmessage.RCodeSuccess {
-		t.Errorf("what was granted before: %s", code)
+		t.Errorf("a name that the former policy grants: %s", code)
 	}
 }
 
-// What the former policy grants isn't noted down any more when another one has come while a name server was asked.
+// A lookup that began under the former policy permits nothing when a new one has come into force meanwhile.
 func TestChangeDuringLookup(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "a.com", Port: 5432, Allow: true})
 	w.zone.set("a.com", "203.0.113.1")
@@ -283,14 +283,14 @@ func TestChangeDuringLookup(t *testing.T) {
 	must(t, former.reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{allow("b.com")}}), Generation: 2}))
 	q := dns.Query{Question: dnsmessage.Question{Name: dnsmessage.MustNewName("a.com."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}
 	if a := former.resolve(context.Background(), &q, client{}); a.Code != dnsmessage.RCodeServerFailure || permitted() > 0 {
-		t.Errorf("it's answered %+v, or permitted", a)
+		t.Errorf("it is answered %+v, or permitted", a)
 	}
 	if reported := w.reported(); len(reported) != 1 || !strings.HasPrefix(reported[0], "dns_denied ") || !strings.HasSuffix(reported[0], " dns://a.com") || !w.hasNote("the policy has changed meanwhile") {
 		t.Errorf("reported %q", reported)
 	}
 }
 
-// A connection that has said nothing yet is decided on by the policy that's in force when it does.
+// A connection is decided on by the policy in force at its first byte.
 func TestChangeBeforeFirstByte(t *testing.T) {
 	w := newWorld(t, allow("a.com"), policy.NetRule{Host: "a.com", Port: 443, Allow: true})
 	w.zone.set("a.com", "203.0.113.1")
@@ -303,7 +303,7 @@ func TestChangeBeforeFirstByte(t *testing.T) {
 	for i, text := range []string{"EHLO x\r\n", string(helloBytes(t, "a.com", nil))} {
 		c := w.dial("203.0.113.1:443")
 		for len(w.s.connSlots) == 0 {
-			time.Sleep(time.Millisecond) // until it's served
+			time.Sleep(time.Millisecond) // until it is served
 		}
 		for end := time.Now().Add(testTimeout); w.dials() <= i && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a client says is reported, but not at any length, and not what isn't a name.
+// Reports have the client's text, but of limited length, and without text that isn't a name.
 func TestDenialTextLimit(t *testing.T) {
 	w, _ := newWeb(t)
 	w.resolve("a.com", a4)

@@ -40,10 +40,10 @@ func TestResolve(t *testing.T) {
 	}
 	w.start()
 	for _, x := range []struct {
-		name string
-		typ  dnsmessage.Type
-		want string
-		code dnsmessage.RCode
+		name     string
+		typ      dnsmessage.Type
+		want     string
+		code     dnsmessage.RCode
 		reported string
 	}{
 		{"a.com", a4, "203.0.113.1 203.0.113.2", ok, ""},
@@ -90,17 +90,17 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%s %s: reported %q, want %q", x.name, x.typ, reported, x.reported)
 		}
 		w.clearDenials()
-		refused := x.code == nxdom && x.name != "none.wild.com" && x.name != "to-evil.com"
-		if asked := len(w.zone.queried()) > before; asked && (refused || x.typ != a4 && x.typ != a6 || x.name == "localhost") {
-			t.Errorf("%s %s was asked upstream", x.name, x.typ)
+		denied := x.code == nxdom && x.name != "none.wild.com" && x.name != "to-evil.com"
+		if asked := len(w.zone.queried()) > before; asked && (denied || x.typ != a4 && x.typ != a6 || x.name == "localhost") {
+			t.Errorf("%s %s was queried upstream", x.name, x.typ)
 		}
 	}
 	if w.s.Queries() != 30 {
-		t.Errorf("%d questions were counted", w.s.Queries())
+		t.Errorf("%d queries were counted", w.s.Queries())
 	}
 }
 
-// What a name alone decides is in the kernel when the answer arrives, and nothing else is.
+// When the answer arrives, the kernel permits the ports that the name alone decides, and no others.
 func TestPermit(t *testing.T) {
 	w := newWorld(t, allow("a.com"), policy.NetRule{Host: "*.db.com", Port: 5432, Allow: true}, policy.NetRule{Host: "*.db.com", Protocol: "udp", Port: 99, Allow: true},
 		policy.NetRule{Host: "web.com", Scheme: "https", Allow: true}, policy.NetRule{Host: "10.0.0.1", Port: 5432, Allow: true}, policy.NetRule{Host: "evil.com", Port: 6000}, policy.NetRule{Host: "six.com", Port: 6000, Allow: true})
@@ -117,7 +117,7 @@ func TestPermit(t *testing.T) {
 		{"a.com", a6, []string{"tcp [2001:db8::1]:22", "tcp [2001:db8::1]:9418"}},
 		{"x.db.com", a4, []string{"tcp 10.0.0.1:5432", "tcp 203.0.113.2:5432", "udp 203.0.113.2:99"}},
 		{"web.com", a4, nil},
-		{"six.com", a4, nil}, // on that port somebody else is denied, so it's asked what is said
+		{"six.com", a4, nil}, // another name is denied on that port, so egress decides
 	} {
 		w.mu.Lock()
 		clear(w.permits)
@@ -143,15 +143,15 @@ func TestPermit(t *testing.T) {
 	w.clearDenials()
 	w.failPermit(errors.New("the map is full"))
 	if addrs, code := w.resolve("x.db.com", a4); len(addrs) > 0 || code != dnsmessage.RCodeServerFailure {
-		t.Errorf("an answer that the kernel wasn't reported: %v, %s", addrs, code)
+		t.Errorf("an answer without the kernel's permission: %v, %s", addrs, code)
 	}
 	w.wantDenials("engine_error dns://x.db.com")
 	if addrs, _ := w.resolve("web.com", a4); len(addrs) != 1 {
-		t.Error("what the kernel needn't be reported isn't answered")
+		t.Error("an answer that needs no permission is missing")
 	}
 }
 
-// A refusal says why to those who can read it.
+// A denial has its reason as an extended error, for clients with EDNS.
 func TestExtendedError(t *testing.T) {
 	w := newWorld(t, allow("a.com"), denied("b.com")).start()
 	n := dnsmessage.MustNewName("b.com.")
@@ -173,7 +173,7 @@ func TestExtendedError(t *testing.T) {
 	}
 }
 
-// What isn't one ordinary question isn't answered as if it were.
+// A message that isn't an ordinary query with one question gets an error or no answer.
 func TestBadQueries(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.zone.set("a.com", "203.0.113.1")
@@ -203,7 +203,7 @@ func TestBadQueries(t *testing.T) {
 	defer c.Close()
 	answer := query(t, "other.com", a4)
 	answer[2] |= 0x80
-	for _, msg := range [][]byte{answer, []byte("x"), {}} { // neither of these is answered
+	for _, msg := range [][]byte{answer, []byte("x"), {}} { // without an answer
 		if _, err := c.Write(msg); err != nil {
 			t.Fatal(err)
 		}
@@ -219,18 +219,18 @@ func TestBadQueries(t *testing.T) {
 		t.Errorf("the first answer is %x", buf[:n])
 	}
 	if len(w.zone.queried()) != 1 {
-		t.Errorf("upstream was asked %q", w.zone.queried())
+		t.Errorf("upstream was queried for %q", w.zone.queried())
 	}
 	w.wantDenials("host_mismatch dns://", "host_mismatch dns://", "host_mismatch dns://")
 	long := w.dial("203.0.113.1:53")
 	long.Write(dns.Frame(make([]byte, maxQuerySize+1))[:2])
 	if rest, err := io.ReadAll(long); err != nil || len(rest) > 0 {
-		t.Errorf("too long a question: %q, %v", rest, err)
+		t.Errorf("a query that is too long: %q, %v", rest, err)
 	}
 	w.wantDenials("host_mismatch dns://")
 }
 
-// Answers that don't fit are cut by UDP and whole by TCP, here and upstream.
+// Long answers are truncated by UDP and complete by TCP, downstream and upstream.
 func TestLongAnswers(t *testing.T) {
 	w := newWorld(t, allow("many.com"))
 	var addrs []string
@@ -264,11 +264,11 @@ func TestLongAnswers(t *testing.T) {
 	c.Write(dns.Frame(make([]byte, maxQuerySize+1))[:2])
 	c.SetReadDeadline(time.Now().Add(dnsIdleTimeout * 9 / 10))
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("too long a question is awaited: %v", err)
+		t.Errorf("the connection stays open after a query that is too long: %v", err)
 	}
 }
 
-// Only the answer to our question counts: the number, the name with our capitals, the type.
+// An answer counts only with the query's ID, type, and name in the same case.
 func TestForgedAnswers(t *testing.T) {
 	w := newWorld(t, allow("a-rather-long-name-for-capitals.com"))
 	w.zone.set("a-rather-long-name-for-capitals.com", "203.0.113.1")
@@ -299,10 +299,10 @@ func TestForgedAnswers(t *testing.T) {
 	}
 	w.zone.mu.Lock()
 	if q := w.zone.queries[0]; q == strings.ToLower(q) {
-		t.Error("the question has no random capitals")
+		t.Error("the query's name isn't in random case")
 	}
 	w.zone.mu.Unlock()
-	// One that guessed the number but not the capitals only makes us ask by TCP.
+	// A forged answer with the right ID and the wrong case only causes a query by TCP.
 	w.zone.setPrelude(func(m dnsmessage.Message, tcp bool) [][]byte {
 		if tcp {
 			return nil
@@ -312,9 +312,9 @@ func TestForgedAnswers(t *testing.T) {
 		}), nil}
 	})
 	if got, _ := w.resolve("a-rather-long-name-for-capitals.com", a4); len(got) != 1 || got[0] != netip.MustParseAddr("203.0.113.1") {
-		t.Errorf("with other capitals: %v", got)
+		t.Errorf("with another case: %v", got)
 	}
-	// Control: what is forged well is believed.
+	// Control: a perfectly forged answer is accepted.
 	w.zone.setPrelude(func(m dnsmessage.Message, _ bool) [][]byte {
 		return [][]byte{forged(m, func(*dnsmessage.Message) {}), nil}
 	})
@@ -329,7 +329,7 @@ func TestForgedAnswers(t *testing.T) {
 	}
 }
 
-// A server that doesn't keep capitals is asked by TCP, where they mean nothing; one that is silent is given up, the next one asked.
+// A server that doesn't repeat the case is queried by TCP, which ignores it. After a time-out the next server is queried.
 func TestUpstreamServers(t *testing.T) {
 	w := newWorld(t, allow("capitals-get-lost.com"))
 	w.zone.set("capitals-get-lost.com", "203.0.113.1")
@@ -348,7 +348,7 @@ func TestUpstreamServers(t *testing.T) {
 	}
 }
 
-// When upstream is slow what needs it not is answered, and what does is reported so at once.
+// While upstream is slow, queries that don't need it are answered, and those that do fail at once.
 func TestBusy(t *testing.T) {
 	w := newWorld(t, allow("*.slow.com"))
 	w.zone.set("a.slow.com", "203.0.113.1")
@@ -357,7 +357,7 @@ func TestBusy(t *testing.T) {
 	if addrs, _ := w.resolve("a.slow.com", a4); len(addrs) != 1 {
 		t.Error("control")
 	}
-	w.s.lookupSlots <- struct{}{} // somebody is waiting, and whoever did too would do so for ever
+	w.s.lookupSlots <- struct{}{} // the only slot is in use for ever
 	if _, code := w.resolve("a.slow.com", a4); code != dnsmessage.RCodeServerFailure {
 		t.Error(code)
 	}
@@ -387,15 +387,15 @@ func TestNameCache(t *testing.T) {
 		m.add("x.com", netip.AddrFrom4([4]byte{1, byte(i >> 16), byte(i >> 8), byte(i)}), time.Now().Add(time.Hour))
 	}
 	if len(m.addrs) > maxAddrs {
-		t.Errorf("%d addresses are remembered", len(m.addrs))
+		t.Errorf("%d addresses are cached", len(m.addrs))
 	}
 	last := netip.AddrFrom4([4]byte{1, byte((3*maxAddrs - 1) >> 16), byte((3*maxAddrs - 1) >> 8 & 0xff), byte((3*maxAddrs - 1) & 0xff)})
 	if len(m.names(last)) != 1 {
-		t.Error("what was just resolved is forgotten")
+		t.Error("a new binding is evicted")
 	}
 }
 
-// A datagram that isn't of the session is neither answered nor reported, whatever is asked.
+// A datagram from outside the session is neither answered nor reported.
 func TestForeignDatagrams(t *testing.T) {
 	w := newWorld(t, allow("a.com")).start()
 	w.zone.set("a.com", "203.0.113.1")
@@ -409,10 +409,10 @@ func TestForeignDatagrams(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, code := w.resolve("a.com", a4); len(got) != 1 || code != dnsmessage.RCodeSuccess {
-		t.Errorf("the session's own: %v %s", got, code)
+		t.Errorf("of the session: %v %s", got, code)
 	}
 	w.wantDenials()
 	if n := w.s.Queries(); n != 1 {
-		t.Errorf("%d questions count, not one", n)
+		t.Errorf("%d queries count, not one", n)
 	}
 }

@@ -1,9 +1,9 @@
-// Package egress decides what a session sends to the network by name: its DNS questions, and the connections whose name, path or method
+// Package egress decides what a session sends to the network by name: its DNS queries, and the connections whose name, path or method
 // counts. The session's programs need no configuration; the kernel redirects their connections here.
 //
 // # Redirected traffic
 //
-// Package cgroupsock redirects every DNS question of the session, whatever server it is for, and every TCP connection to a port of
+// Package cgroupsock redirects every DNS query of the session, to any server, and every TCP connection to a port of
 // policy.AskedPorts that no rule about addresses decides. Kernel.Original returns a connection's destination; a connection without one
 // isn't the session's and is reset. The kernel decides everything else, from what Kernel.Permit was given.
 //

@@ -13,15 +13,15 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// On a port where anything may be said a server that speaks first is heard at once, and a client is decided on however late it speaks.
+// On a raw port the first bytes of a server that sends first arrive at once, and a client that sends later is still decided on.
 func TestServerFirst(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "mail.com", Port: 2525, Allow: true}, policy.NetRule{Host: "evil.com", Port: 2525, Scheme: "https"})
 	w.zone.set("mail.com", "203.0.113.2")
 	w.zone.set("evil.com", "203.0.113.2")
-	speak, got := make(chan string, 1), make(chan string, 1)
+	send, got := make(chan string, 1), make(chan string, 1)
 	go nettest.Accept(w.listen("203.0.113.2:2525"), func(c net.Conn) {
 		go func() {
-			if s, ok := <-speak; ok {
+			if s, ok := <-send; ok {
 				io.WriteString(c, s)
 			}
 		}()
@@ -33,12 +33,12 @@ func TestServerFirst(t *testing.T) {
 
 	begun := time.Now()
 	c := w.dial("203.0.113.2:2525")
-	speak <- "220 "
+	send <- "220 "
 	b := make([]byte, 4)
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != "220 " {
 		t.Errorf("%v %q", err, b)
 	}
-	t.Logf("the server was heard after %s", time.Since(begun))
+	t.Logf("the first bytes of the server arrived after %s", time.Since(begun))
 	io.WriteString(c, "EHLO x")
 	c.CloseWrite()
 	if s := <-got; s != "EHLO x" {
@@ -46,7 +46,7 @@ func TestServerFirst(t *testing.T) {
 	}
 
 	c = w.dial("203.0.113.2:2525")
-	time.Sleep(2 * rawLineTimeout) // whoever waits says no less
+	time.Sleep(2 * rawLineTimeout) // longer than an incomplete line may take
 	c.Write(helloBytes(t, "evil.com", nil))
 	if b, err := io.ReadAll(c); err != nil || string(b) != string(accessDenied) {
 		t.Errorf("a denied name: %v %x", err, b)
@@ -57,7 +57,7 @@ func TestServerFirst(t *testing.T) {
 	}
 	w.wantDenials("rule_denies net.2 https://evil.com:2525")
 
-	c = w.dial("203.0.113.2:2525") // what could become a request is passed on when it doesn't
+	c = w.dial("203.0.113.2:2525") // an incomplete request line is forwarded after the time-out
 	io.WriteString(c, "QUIT")
 	time.Sleep(2 * rawLineTimeout)
 	c.CloseWrite()
@@ -66,15 +66,15 @@ func TestServerFirst(t *testing.T) {
 	}
 	c.Close()
 
-	w.dial("203.0.113.2:2525").Close() // nobody speaks
+	w.dial("203.0.113.2:2525").Close() // neither side sends
 	for end := time.Now().Add(testTimeout); len(w.s.connSlots) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("a connection on which nobody spoke is still served")
+			t.Fatal("a connection without data is still served")
 		}
 	}
 }
 
-// A name that's allowed by default on a port that no rule of its own has is looked up for it.
+// A name that is allowed by default is looked up on a port without a rule of its own.
 func TestAllowedByDefault(t *testing.T) {
 	l := policy.SourceLayer{Net: []policy.NetRule{denied("other.com"), {Host: "web.com", Scheme: "http", Port: 8080, PathPrefix: "/admin"}}}
 	l.Defaults[policy.Net] = policy.Allow
@@ -90,7 +90,7 @@ func TestAllowedByDefault(t *testing.T) {
 	}
 }
 
-// A wait for the client that the server ended before it began is over.
+// If the server sends before the wait for the client begins, that wait ends at once.
 func TestServerFirstEndsWait(t *testing.T) {
 	w := newWorld(t)
 	l := w.listen("203.0.113.2:2525")

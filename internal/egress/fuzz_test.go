@@ -14,7 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Whatever is asked, the answer is one to that, small enough, and names nothing that wasn't granted.
+// For any message, the answer belongs to it, has a limited size, and has granted names only.
 func FuzzQuery(f *testing.F) {
 	w := newWorld(f, policy.NetRule{Host: "localhost", Port: 80, Allow: true})
 	w.s.init()
@@ -35,7 +35,7 @@ func FuzzQuery(f *testing.F) {
 			t.Fatalf("%v: %x", err, out)
 		}
 		if !bytes.Equal(out[:2], msg[:2]) {
-			t.Errorf("another number: %x", out)
+			t.Errorf("another ID: %x", out)
 		}
 		for _, a := range m.Answers {
 			if dns.Lower(a.Header.Name) != "localhost" {
@@ -45,7 +45,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// Whatever begins like a hello, what was read is kept, and a name comes only from what crypto/tls takes for one.
+// For any bytes, readHello returns all that it read, and only a name in them.
 func FuzzHello(f *testing.F) {
 	f.Add(helloBytes(f, "a.com", []string{"h2", "http/1.1"}))
 	f.Add(helloBytes(f, "a.com.", nil))
@@ -53,7 +53,7 @@ func FuzzHello(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := readHello(bytes.NewReader(b))
 		if !bytes.HasPrefix(b, h.bytes) || len(h.bytes) > maxHello+32<<10 {
-			t.Errorf("%x was kept of %x", h.bytes, b)
+			t.Errorf("%x was returned of %x", h.bytes, b)
 		}
 		if err == nil && h.name != "" && !bytes.Contains(b, []byte(h.name)) && !bytes.Contains(bytes.ToLower(b), []byte(h.name)) {
 			t.Errorf("%q isn't in %x", h.name, b)
@@ -61,7 +61,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// Whatever is taken for a head, a server reads it as it was read here: one request, with the same length, host and target.
+// net/http parses each head that parseHead accepts in the same way: one request with the same length, host and target.
 func FuzzHead(f *testing.F) {
 	for _, s := range []string{
 		"GET / HTTP/1.1\r\nHost: a.com\r\n\r\n", "POST http://a.com/x HTTP/1.0\r\nhost:a\r\nContent-Length: 5\r\n\r\n",
@@ -90,12 +90,12 @@ func FuzzHead(f *testing.F) {
 	})
 }
 
-// sameAsGo compares with what net/http reads.
+// sameAsGo compares with net/http.
 func sameAsGo(t *testing.T, h *head, out []byte) {
 	in := bufio.NewReader(bytes.NewReader(out))
 	r, err := http.ReadRequest(in)
 	if err != nil {
-		return // it's stricter in some ways
+		return // net/http is stricter in some ways
 	}
 	want := h.length
 	if h.method == "CONNECT" || r.Method != h.method || r.ContentLength != want && r.Body != http.NoBody {
@@ -111,7 +111,7 @@ func sameAsGo(t *testing.T, h *head, out []byte) {
 	}
 }
 
-// Whatever a client begins with, more of it doesn't change what it was recognized as.
+// More bytes don't change a protocol that was recognized.
 func FuzzClassify(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: a\r\n"))
 	f.Add([]byte("PRI * HTTP/2.0\r\n"))

@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// A client that gives up on a server which doesn't answer leaves no connection there, whatever it has sent, under TLS too.
+// When a client leaves a server that doesn't respond, the connection to the server ends, whatever the client has sent, also under TLS.
 func TestGoneClients(t *testing.T) {
 	w, server, client := newIntercepting(t)
 	w.s.clientCheckInterval = 10 * time.Millisecond
@@ -41,11 +41,11 @@ func TestGoneClients(t *testing.T) {
 		"under TLS":    {"203.0.113.1:443", "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n", closes},
 	} {
 		c := w.dial(x.to)
-		say := io.Writer(c)
+		send := io.Writer(c)
 		if x.to == "203.0.113.1:443" {
-			say = tls.Client(c, client)
+			send = tls.Client(c, client)
 		}
-		if _, err := io.WriteString(say, x.text); err != nil {
+		if _, err := io.WriteString(send, x.text); err != nil {
 			t.Fatal(err)
 		}
 		<-asked
@@ -53,12 +53,12 @@ func TestGoneClients(t *testing.T) {
 		select {
 		case <-left:
 		case <-time.After(testTimeout):
-			t.Fatalf("%s: the server is still waited for", name)
+			t.Fatalf("%s: the connection to the server stays open", name)
 		}
 	}
 }
 
-// A client that has only ended its own side is there for as long as it gets something.
+// A client that has closed its sending side counts as present while it receives data.
 func TestHalfClosed(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
@@ -72,7 +72,7 @@ func TestHalfClosed(t *testing.T) {
 	at, got := s.(*net.TCPConn), neverChecked
 	for range 2 {
 		if clientGone(at, &got) {
-			t.Error("gone while it's there")
+			t.Error("an open connection counts as gone")
 		}
 	}
 	c.(*net.TCPConn).CloseWrite()
@@ -85,12 +85,12 @@ func TestHalfClosed(t *testing.T) {
 	io.WriteString(s, "x")
 	for end := time.Now().Add(testTimeout); clientGone(at, &got); {
 		if time.Now().After(end) {
-			t.Fatal("gone though it gets something")
+			t.Fatal("a client that receives data counts as gone")
 		}
 	}
 }
 
-// What has ended on one side, and on which nothing comes any more, doesn't stay for ever. What has ended on none does.
+// An idle connection of which one side has ended is closed. One of which no side has ended stays open.
 func TestIdleHalfClosed(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "203.0.113.1", Port: 7000, Allow: true})
 	w.s.halfCloseTimeout = 50 * time.Millisecond
@@ -101,7 +101,7 @@ func TestIdleHalfClosed(t *testing.T) {
 		for n, err := c.Read(b); err == nil; n, err = c.Read(b) {
 			c.Write(b[:n])
 		}
-		<-over // it never ends its own side
+		<-over // it never closes its side
 	})
 	w.start()
 	whole, half := w.dial("203.0.113.1:7000"), w.dial("203.0.113.1:7000")
@@ -114,10 +114,10 @@ func TestIdleHalfClosed(t *testing.T) {
 	half.CloseWrite()
 	half.SetReadDeadline(time.Now().Add(testTimeout))
 	if _, err := io.Copy(io.Discard, half); errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Error("half a connection stays")
+		t.Error("a half-closed connection stays open")
 	}
 	io.WriteString(whole, "x")
 	if _, err := io.ReadFull(whole, make([]byte, 1)); err != nil {
-		t.Errorf("a whole one: %v", err)
+		t.Errorf("an open connection: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// What the hosts file says of a granted name is the administrator's word: its address counts, whatever kind it is and whoever has looked it up.
+// The administrator chooses the addresses in the hosts file: for a granted name they count, also private ones, without a query.
 func TestHosts(t *testing.T) {
 	rules := []policy.NetRule{
 		allow("intranet.test"), {Host: "db.test", Port: 5432, Allow: true}, allow("*.corp.test"), allow("barred.test"), denied("10.0.0.9"), allow("inside.test"),
@@ -42,7 +42,7 @@ func TestHosts(t *testing.T) {
 	for _, x := range []struct {
 		to, host string
 		status   int
-		reported     []string
+		reported []string
 	}{
 		{"10.0.0.5:80", "intranet.test", 200, nil},
 		{"10.0.0.7:80", "a.corp.test", 200, nil},
@@ -64,7 +64,7 @@ func TestHosts(t *testing.T) {
 	}
 	w.zone.mu.Lock()
 	if slices.ContainsFunc(w.zone.queries, func(q string) bool { return strings.EqualFold(q, "intranet.test.") }) {
-		t.Errorf("asked upstream: %q", w.zone.queries)
+		t.Errorf("queried upstream: %q", w.zone.queries)
 	}
 	w.zone.mu.Unlock()
 	w.mu.Lock()
@@ -75,6 +75,6 @@ func TestHosts(t *testing.T) {
 
 	must(t, w.s.current().reload(&Change{Policy: w.s.Policy, Generation: 2}))
 	if got := get("10.0.0.5:80", "intranet.test"); got != 403 {
-		t.Errorf("a name that the hosts file says nothing of any more: %d", got)
+		t.Errorf("a name that is no longer in the hosts file: %d", got)
 	}
 }

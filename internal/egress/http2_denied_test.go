@@ -18,7 +18,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// heads is a client that says whatever it likes in HTTP/2.
+// h2Client is an HTTP/2 client that can send malformed frames.
 type h2Client struct {
 	*http2.Framer
 	text bytes.Buffer
@@ -32,7 +32,7 @@ func newHeads(c io.ReadWriter) *h2Client {
 	return h
 }
 
-// fields are encoded as they are: names and values in turn.
+// fields encodes names and values, in turn, without checks.
 func (h *h2Client) fields(l ...string) []byte {
 	h.text.Reset()
 	for i := 0; i < len(l); i += 2 {
@@ -45,14 +45,14 @@ func (h *h2Client) request(stream uint32, fields ...string) {
 	h.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: h.fields(fields...), EndStream: true, EndHeaders: true})
 }
 
-// raw says a frame with a length that it needn't have.
+// raw sends a frame with any length in its head.
 func (h *h2Client) raw(w io.Writer, length int, kind, flags byte, stream uint32, payload []byte) {
 	w.Write(append([]byte{byte(length >> 16), byte(length >> 8), byte(length), kind, flags, byte(stream >> 24), byte(stream >> 16), byte(stream >> 8), byte(stream)}, payload...))
 }
 
 var plainHead = []string{":method", "GET", ":scheme", "https", ":authority", "a.com", ":path", "/"}
 
-// What's malformed, or too much, is refused by net/http, and reported as all is; each once.
+// What net/http rejects as malformed or excessive is reported once.
 func TestMalformedHTTP2(t *testing.T) {
 	w, cfg := intercepting(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if status, err := strconv.Atoi(r.URL.Path[1:]); err == nil {
@@ -70,9 +70,9 @@ func TestMalformedHTTP2(t *testing.T) {
 	path := func(p string) []string { return append(slices.Clone(plainHead[:7]), p) }
 	with := func(f ...string) []string { return append(slices.Clone(plainHead), f...) }
 	for _, x := range []struct {
-		name string
-		say  func(c *tls.Conn, h *h2Client)
-		got  string
+		name     string
+		send     func(c *tls.Conn, h *h2Client)
+		got      string
 		reported []string
 	}{
 		{"a request", func(_ *tls.Conn, h *h2Client) { h.request(1, plainHead...) }, "200", nil},
@@ -107,7 +107,7 @@ func TestMalformedHTTP2(t *testing.T) {
 			for i := range 3 {
 				h.WriteContinuation(1, false, h.fields(fmt.Sprint("x", i), strings.Repeat("x", 16<<10)))
 			}
-			h.WriteContinuation(1, true, h.fields("y", strings.Repeat("x", 3<<9))) // much more isn't read to its end
+			h.WriteContinuation(1, true, h.fields("y", strings.Repeat("x", 3<<9))) // net/http wouldn't read much more to its end
 		}, "431", []string{bad}},
 		{"a head without an end", func(_ *tls.Conn, h *h2Client) {
 			h.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: h.fields(plainHead...)})
@@ -136,12 +136,12 @@ func TestMalformedHTTP2(t *testing.T) {
 			c := tls.Client(w.dial("203.0.113.1:443"), cfg)
 			defer c.Close()
 			h := newHeads(c)
-			if x.say == nil {
+			if x.send == nil {
 				io.WriteString(c, "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n")
 			} else {
 				io.WriteString(c, http2.ClientPreface)
 				h.WriteSettings()
-				go x.say(c, h) // the answer may come before it's over
+				go x.send(c, h) // the response may come before the end
 			}
 			if got := h.outcome(len(strings.Fields(x.got))); got != x.got {
 				t.Errorf("the client sees %q, want %q", got, x.got)
@@ -152,7 +152,7 @@ func TestMalformedHTTP2(t *testing.T) {
 	}
 }
 
-// An upload that is denied is reported once, whatever of it comes before its answer and after.
+// A denied upload is reported once, however much of it arrives before and after the response.
 func TestDeniedUpload(t *testing.T) {
 	w, cfg := intercepting(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil)
 	w.start()
@@ -172,7 +172,7 @@ func TestDeniedUpload(t *testing.T) {
 		if got := h.outcome(1); got != "403" {
 			t.Errorf("the client sees %q", got)
 		}
-		for over := id > 1; !over; { // or the rest comes while the server still ends it
+		for over := id > 1; !over; { // or the rest arrives while the server ends the stream
 			f, err := h.ReadFrame()
 			_, over = f.(*http2.RSTStreamFrame)
 			must(t, err)
@@ -181,7 +181,7 @@ func TestDeniedUpload(t *testing.T) {
 		h.WriteData(id, true, part)
 		h.request(id+2, plainHead...)
 		got := h.outcome(1)
-		for got == "reset" { // what has still come
+		for got == "reset" { // late frames
 			got = h.outcome(1)
 		}
 		if got != "200" {
@@ -191,7 +191,7 @@ func TestDeniedUpload(t *testing.T) {
 	}
 }
 
-// outcome is what comes of so many requests.
+// outcome returns the results of n requests.
 func (h *h2Client) outcome(n int) string {
 	var l []string
 	for len(l) < n {

@@ -24,7 +24,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// cdn is a server for every name, which notes what reaches it.
+// cdn is a server for all names that notes its requests.
 type cdn struct {
 	mu   sync.Mutex
 	seen []string // "METHOD URI HOST BODY"
@@ -38,7 +38,7 @@ func (c *cdn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "hello")
 }
 
-// took is what has reached it since the last time.
+// takeRequests returns the requests since the last call.
 func (c *cdn) takeRequests() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *cdn) takeRequests() []string {
 	return l
 }
 
-// webRules are about names that all lead to 203.0.113.1.
+// webRules are rules for names that all lead to 203.0.113.1.
 var webRules = []policy.NetRule{
 	{Host: "a.com", Scheme: "http", Allow: true},
 	{Host: "a.com", Scheme: "http", PathPrefix: "/admin"},
@@ -73,7 +73,7 @@ func newWeb(t *testing.T) (*world, *cdn) {
 	return w.start(), c
 }
 
-// say sends text on a connection and is the status and body of every response, until the connection ends.
+// sendHTTP sends text on a connection and returns the status and body of every response, until the connection ends.
 func sendHTTP(t *testing.T, c net.Conn, text string) (statuses []int, bodies []string) {
 	t.Helper()
 	method, _, _ := strings.Cut(text, " ")
@@ -98,7 +98,7 @@ func TestRequests(t *testing.T) {
 	for _, x := range []struct {
 		name, to, text string
 		status         string // of each response
-		took, reported     []string
+		took, reported []string
 	}{
 		{"plain", "203.0.113.1:80", "GET /x?y HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET /x?y a.com"}, nil},
 		{"not resolved, but true", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: x.wild.com\r\n\r\n", "200", []string{"GET / x.wild.com"}, nil},
@@ -106,7 +106,7 @@ func TestRequests(t *testing.T) {
 		{"upper case, dot and port", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: A.cOm.:80\r\n\r\n", "200", []string{"GET / a.com"}, nil},
 		{"another port in Host", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: alt.com:8080\r\n\r\n", "403", nil, []string{"host_mismatch http://alt.com:8080/"}},
 		{"its port", "203.0.113.1:8080", "GET / HTTP/1.1\r\nHost: alt.com:8080\r\n\r\n", "200", []string{"GET / alt.com:8080"}, nil},
-		{"its port, not said", "203.0.113.1:8080", "GET / HTTP/1.1\r\nHost: alt.com\r\n\r\n", "200", []string{"GET / alt.com:8080"}, nil},
+		{"without its port", "203.0.113.1:8080", "GET / HTTP/1.1\r\nHost: alt.com\r\n\r\n", "200", []string{"GET / alt.com:8080"}, nil},
 		{"not listed", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: unlisted.com\r\n\r\n", "403", nil, []string{"host_not_listed http://unlisted.com:80/"}},
 		{"denied", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: evil.com\r\n\r\n", "403", nil, []string{"rule_denies net.7 http://evil.com:80/"}},
 		{"the address itself", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: 203.0.113.1\r\n\r\n", "403", nil, []string{"host_not_listed http://203.0.113.1:80/"}},
@@ -131,7 +131,7 @@ func TestRequests(t *testing.T) {
 		{"another method", "203.0.113.1:80", "DELETE /v1/x HTTP/1.1\r\nHost: api.com\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v1/x"}},
 		{"up and away", "203.0.113.1:80", "GET /v1/../v2 HTTP/1.1\r\nHost: api.com\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v1/../v2"}},
 		{"HEAD", "203.0.113.1:80", "HEAD / HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"HEAD / a.com"}, nil},
-		{"HEAD refused", "203.0.113.1:80", "HEAD / HTTP/1.1\r\nHost: unlisted.com\r\n\r\n", "403", nil, []string{"host_not_listed http://unlisted.com:80/"}},
+		{"HEAD denied", "203.0.113.1:80", "HEAD / HTTP/1.1\r\nHost: unlisted.com\r\n\r\n", "403", nil, []string{"host_not_listed http://unlisted.com:80/"}},
 		{"as a URL", "203.0.113.1:80", "GET http://a.com/x?y HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET /x?y a.com"}, nil},
 		{"as a URL, another Host", "203.0.113.1:80", "GET http://a.com/ HTTP/1.1\r\nHost: evil.com\r\n\r\n", "400", nil, []string{"host_mismatch http://203.0.113.1:80"}},
 		{"as a URL without a path", "203.0.113.1:80", "GET http://a.com?y HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET /?y a.com"}, nil},
@@ -144,7 +144,7 @@ func TestRequests(t *testing.T) {
 			nil,
 		},
 		{
-			"the second refused", "203.0.113.1:80", "GET /1 HTTP/1.1\r\nHost: a.com\r\n\r\nGET /2 HTTP/1.1\r\nHost: evil.com\r\n\r\nGET /3 HTTP/1.1\r\nHost: a.com\r\n\r\n", "200 403",
+			"the second denied", "203.0.113.1:80", "GET /1 HTTP/1.1\r\nHost: a.com\r\n\r\nGET /2 HTTP/1.1\r\nHost: evil.com\r\n\r\nGET /3 HTTP/1.1\r\nHost: a.com\r\n\r\n", "200 403",
 			[]string{"GET /1 a.com"},
 			[]string{"rule_denies net.7 http://evil.com:80/2"},
 		},
@@ -176,7 +176,7 @@ func TestRequests(t *testing.T) {
 	} {
 		w.resolve("a.com", a4)
 		if known, ok := map[string]string{"a proxy that isn't granted": "ws.com", "without a name": "a.com", "CONNECT to the server itself": "a.com"}[x.name]; ok {
-			w.clearNames() // only one name may be known
+			w.clearNames() // the address must have one name
 			w.resolve(known, a4)
 		}
 		statuses, bodies := sendHTTP(t, w.dial(x.to), x.text)
@@ -193,7 +193,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Heads that servers read in different ways never reach one.
+// Heads that servers could parse differently never reach one.
 func TestSmuggling(t *testing.T) {
 	w, c := newWeb(t)
 	w.resolve("a.com", a4)
@@ -274,7 +274,7 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// Chunks that servers read in different ways end both connections, and the server never sees a whole request.
+// Chunks that servers could parse differently end both connections, and no server gets a complete request.
 func TestBadChunks(t *testing.T) {
 	w, c := newWeb(t)
 	w.resolve("a.com", a4)
@@ -308,7 +308,7 @@ func TestBadChunks(t *testing.T) {
 	}
 }
 
-// What reaches the server is what was decided on: its bytes are ours.
+// The server gets the request as it was decided on, in one form.
 func TestRewrite(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.zone.set("a.com", "203.0.113.1")
@@ -329,7 +329,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// A response that comes, and ends, before the request does is the client's at once, with its end.
+// A response that ends before the request reaches the client at once, including its end.
 func TestEarlyResponses(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.zone.set("a.com", "203.0.113.1")
@@ -348,14 +348,14 @@ func TestEarlyResponses(t *testing.T) {
 		c := w.dial("203.0.113.1:80")
 		begun := time.Now()
 		io.WriteString(c, "POST / HTTP/1.1\r\nHost: a.com\r\n"+more)
-		b, err := io.ReadAll(c) // its end, too, while the request goes on
+		b, err := io.ReadAll(c) // including its end, while the request goes on
 		if err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 413 ") || !strings.Contains(string(b), "Connection: close\r\n") || !strings.HasSuffix(string(b), "big") {
 			t.Errorf("%q: %v %q", more, err, b)
 		}
 		t.Logf("%q: all after %s", more, time.Since(begun))
 		io.WriteString(c, "1\r\ny\r\n") // which goes on
 		if err := <-rest; err != nil {
-			t.Errorf("%q: the request has ended, too: %v", more, err)
+			t.Errorf("%q: the request has ended too: %v", more, err)
 		}
 		c.Close()
 		for end := time.Now().Add(testTimeout); len(w.s.connSlots) > 0 && time.Now().Before(end); {
@@ -364,7 +364,7 @@ func TestEarlyResponses(t *testing.T) {
 	}
 }
 
-// A server that doesn't read the body of a request takes it for the next one, which nobody has decided on. It gets none.
+// A server that doesn't read the body of a request would parse it as the next request, on which nothing has decided. It gets none.
 func TestUnreadBodies(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "a.com", Scheme: "http", PathPrefix: "/open", Allow: true})
 	w.zone.set("a.com", "203.0.113.1")
@@ -401,23 +401,23 @@ func TestUnreadBodies(t *testing.T) {
 		in := bufio.NewReader(c)
 		text := x.method + " /open HTTP/1.1\r\nHost: a.com\r\n" + x.connection + x.more
 		var early *http.Response
-		if strings.Contains(x.more+x.connection, "Expect") { // otherwise it's given when all has been sent
+		if strings.Contains(x.more+x.connection, "Expect") { // otherwise the response comes after the body
 			io.WriteString(c, text[:len(text)-1])
 			early, _ = http.ReadResponse(in, nil)
 			text = text[len(text)-1:]
 		}
 		io.WriteString(c, text+"GET /open/next HTTP/1.1\r\nHost: a.com\r\nConnection: close\r\n\r\n")
-		said, _ := io.ReadAll(in)
+		requests, _ := io.ReadAll(in)
 		mu.Lock()
 		if slices.Contains(paths, "/shut") || !slices.Contains(paths, "/open") || early == nil && !slices.Equal(paths, []string{"/open", "/open/next"}) {
-			t.Errorf("%s %q: the server is asked for %q: %q", x.method, x.connection, paths, said)
+			t.Errorf("%s %q: the server gets requests for %q: %q", x.method, x.connection, paths, requests)
 		}
 		mu.Unlock()
 		c.Close()
 	}
 }
 
-// A refusal is one that a program can read.
+// Programs can parse the body of a denial.
 func TestErrorBody(t *testing.T) {
 	w, _ := newWeb(t)
 	w.resolve("a.com", a4)
@@ -450,7 +450,7 @@ func TestErrorBody(t *testing.T) {
 	}
 }
 
-// The responses that make trouble: without a body, chunked with a trailer, to the end of the connection, in pieces, after 100.
+// Unusual responses: without a body, chunked with a trailer, up to the end of the connection, in pieces, after 100.
 func TestResponses(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.zone.set("a.com", "203.0.113.1")
@@ -528,7 +528,7 @@ func TestResponses(t *testing.T) {
 	for _, body := range []io.Reader{io.LimitReader(zeros{}, 8<<20), bytes.NewReader(make([]byte, 8<<20))} { // chunked, and of a known length
 		resp, err = cl.Post("http://a.com/early", "", body)
 		if err != nil || resp.StatusCode != 413 {
-			t.Errorf("a response before the request is over: %v %+v", err, resp)
+			t.Errorf("a response before the end of the request: %v %+v", err, resp)
 		}
 	}
 	resp, err = cl.Post("http://a.com/", "", bytes.NewReader(make([]byte, 8<<20)))
@@ -547,7 +547,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// A server that closed a kept connection meanwhile is dialled again, and the client notices nothing.
+// After the server has closed an idle connection, egress dials it again, and the client doesn't notice.
 func TestStaleServer(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.zone.set("a.com", "203.0.113.1")
@@ -555,7 +555,7 @@ func TestStaleServer(t *testing.T) {
 	closed := make(chan bool)
 	go nettest.Accept(l, func(c net.Conn) {
 		http.ReadRequest(bufio.NewReader(c))
-		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi") // and closes it without having said so
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi") // and closes the connection without notice
 		c.Close()
 		closed <- true
 	})
@@ -571,21 +571,21 @@ func TestStaleServer(t *testing.T) {
 			t.Errorf("%v %q", err, b)
 		}
 		<-closed
-		time.Sleep(50 * time.Millisecond) // until it has come, which takes as long as the kernel likes
+		time.Sleep(50 * time.Millisecond) // until the FIN has arrived
 	}
 }
 
-// Servers are hostile, too.
+// Malformed responses are not forwarded.
 func TestBadServers(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.zone.set("a.com", "203.0.113.1")
 	l := w.listen("203.0.113.1:80")
-	var says string
+	var response string
 	got := make(chan string, 9)
 	go nettest.Accept(l, func(c net.Conn) {
 		in := bufio.NewReader(c)
 		http.ReadRequest(in)
-		io.WriteString(c, says)
+		io.WriteString(c, response)
 		c.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
 		rest, _ := io.ReadAll(in)
 		got <- string(rest)
@@ -602,7 +602,7 @@ func TestBadServers(t *testing.T) {
 		"two responses":     "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 		"nothing":           "",
 	} {
-		says = text
+		response = text
 		ask := "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"
 		if strings.HasSuffix(name, " upgrade") {
 			ask = "GET / HTTP/1.1\r\nHost: a.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -620,12 +620,12 @@ func TestBadServers(t *testing.T) {
 		}
 		w.wantDenials(reported...)
 		if rest := <-got; rest != "" {
-			t.Errorf("%s: what follows reaches the server: %q", name, rest)
+			t.Errorf("%s: the server gets the rest: %q", name, rest)
 		}
 	}
 }
 
-// A client that dawdles is ended, and one that says nothing costs nothing.
+// A slow client's connection ends. An idle client costs nothing.
 func TestSlowRequests(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.s.helloTimeout = time.Second
@@ -642,7 +642,7 @@ func TestSlowRequests(t *testing.T) {
 	}
 	for i, c := range slow {
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%q: it isn't ended", texts[i])
+			t.Errorf("%q: the connection doesn't end", texts[i])
 		}
 	}
 	w.mu.Lock()
@@ -652,12 +652,12 @@ func TestSlowRequests(t *testing.T) {
 	w.mu.Unlock()
 	c := w.dial("203.0.113.1:80")
 	in := bufio.NewReader(c)
-	for range 2 { // quiet before the first request, and between two
+	for range 2 { // idle before the first request, and between two
 		time.Sleep(w.s.helloTimeout * 3 / 2)
 		io.WriteString(c, "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n")
 		resp, err := http.ReadResponse(in, nil)
 		if err != nil || resp.StatusCode != 200 {
-			t.Fatalf("a quiet client: %v", err)
+			t.Fatalf("an idle client: %v", err)
 		}
 		io.Copy(io.Discard, resp.Body)
 	}
@@ -691,7 +691,7 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
-// A server that takes a request for a WebSocket as an ordinary one has been asked for what another rule must grant.
+// When a server answers a request for a WebSocket as an ordinary one, a rule must grant the ordinary request.
 func TestNoWebSocket(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "ws.com", Scheme: "ws", Allow: true}, policy.NetRule{Host: "ws.com", Scheme: "http", PathPrefix: "/both", Allow: true})
 	w.zone.set("ws.com", "203.0.113.1")
@@ -707,7 +707,7 @@ func TestNoWebSocket(t *testing.T) {
 	w.wantDenials("host_not_listed http://ws.com:80/ws")
 }
 
-// Where it isn't known whose name a URL has, or a header field has another path, a server that is asked as a proxy is reported nothing either.
+// A request to a proxy is denied if the name in its URL can't be resolved, or if a header field names a denied path.
 func TestProxyTargetUnknown(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "web.com", Scheme: "http", Allow: true}, policy.NetRule{Host: "web.com", Scheme: "http", PathPrefix: "/admin"},
 		policy.NetRule{Host: "far.com", Scheme: "https", Allow: true}, policy.NetRule{Host: "busy.com", Scheme: "https", Allow: true})
@@ -717,28 +717,28 @@ func TestProxyTargetUnknown(t *testing.T) {
 	w.serve("203.0.113.1:80", c)
 	w.start()
 	w.resolve("web.com", a4)
-	say := func(text string) int {
+	status := func(text string) int {
 		t.Helper()
 		statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), text+"\r\n\r\n")
 		return statuses[0]
 	}
-	if got := say("GET https://far.com/x HTTP/1.1\r\nHost: far.com"); got != 200 || len(c.takeRequests()) != 1 {
-		t.Errorf("what may be a proxy's: %d", got)
+	if got := status("GET https://far.com/x HTTP/1.1\r\nHost: far.com"); got != 200 || len(c.takeRequests()) != 1 {
+		t.Errorf("a target for a proxy: %d", got)
 	}
-	if got := say("GET https://far.com/x HTTP/1.1\r\nHost: far.com\r\nX-Original-URL: /admin"); got != 403 {
-		t.Errorf("what may be the server's own: %d", got)
+	if got := status("GET https://far.com/x HTTP/1.1\r\nHost: far.com\r\nX-Original-URL: /admin"); got != 403 {
+		t.Errorf("a target that may be the server itself: %d", got)
 	}
 	w.wantDenials("rule_denies net.2 https://far.com:443/admin")
 	for range cap(w.s.lookupSlots) {
 		w.s.lookupSlots <- struct{}{}
 	}
-	if got := say("GET https://busy.com/ HTTP/1.1\r\nHost: busy.com"); got != 403 || len(c.takeRequests()) != 0 {
+	if got := status("GET https://busy.com/ HTTP/1.1\r\nHost: busy.com"); got != 403 || len(c.takeRequests()) != 0 {
 		t.Errorf("a name that can't be looked up: %d", got)
 	}
 	w.wantDenials("host_mismatch https://busy.com:443/")
 }
 
-// What a client says of itself before a host isn't reported: it may be a password.
+// The user information of a URL isn't reported: it may be a password.
 func TestUserInformation(t *testing.T) {
 	w, c := newWeb(t)
 	w.resolve("a.com", a4)
@@ -759,7 +759,7 @@ func TestUserInformation(t *testing.T) {
 	}
 }
 
-// A tunnel through a proxy: the proxy and what is said inside are both decided on.
+// A tunnel through a proxy: the proxy and the tunnel's content are decided on.
 func TestProxies(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "proxy.com", Scheme: "http", Port: 3128, Allow: true}, policy.NetRule{Host: "a.com", Scheme: "http", Allow: true}, policy.NetRule{Host: "raw.com", Port: 2525, Allow: true}, policy.NetRule{Host: "b.com", Scheme: "http", Allow: true})
 	w.zone.set("proxy.com", "203.0.113.3")
@@ -779,7 +779,7 @@ func TestProxies(t *testing.T) {
 			return
 		}
 		up, err := net.Dial("tcp", w.routes[netip.MustParseAddrPort("203.0.113.1:80")])
-		if err != nil { // the test's end closes a.com's server: what it misses before then, it notices itself
+		if err != nil { // the end of the test closes a.com's server
 			p.Close()
 			return
 		}
@@ -791,8 +791,8 @@ func TestProxies(t *testing.T) {
 	w.resolve("proxy.com", a4)
 	connect := "CONNECT a.com:80 HTTP/1.1\r\nHost: a.com:80\r\n\r\n"
 	for _, x := range []struct {
-		name, text string
-		status     string
+		name, text     string
+		status         string
 		took, reported []string
 	}{
 		{"a request to the proxy", "GET http://a.com/x HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET http://a.com/x a.com"}, nil},
@@ -811,7 +811,7 @@ func TestProxies(t *testing.T) {
 	} {
 		cn := w.dial("203.0.113.3:3128")
 		var statuses []int
-		if rest, ok := strings.CutPrefix(x.text, connect); ok { // speak when the tunnel is there
+		if rest, ok := strings.CutPrefix(x.text, connect); ok { // send after the tunnel is open
 			io.WriteString(cn, connect)
 			head := make([]byte, len("HTTP/1.1 200 Connected\r\n\r\n"))
 			if _, err := io.ReadFull(cn, head); err != nil {
@@ -829,7 +829,7 @@ func TestProxies(t *testing.T) {
 			t.Errorf("%s: the server got %q, want %q", x.name, got, x.took)
 		}
 		if x.name == "to another port" && !w.hasNote("a.com is granted, but not its port 22") {
-			t.Error("it isn't reported that it's the port which isn't granted")
+			t.Error("the report doesn't name the port as the reason")
 		}
 		w.wantDenials(x.reported...)
 	}
@@ -841,7 +841,7 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// An ordinary server that is asked as a proxy serves what it would serve anyway.
+// An ordinary server that gets a request to a proxy serves the path itself.
 func TestServerAsProxy(t *testing.T) {
 	path := func(host, prefix string, allow bool) policy.NetRule {
 		return policy.NetRule{Host: host, Scheme: "http", PathPrefix: prefix, Allow: allow}
@@ -884,7 +884,7 @@ func TestServerAsProxy(t *testing.T) {
 		}
 		w.wantDenials(reported...)
 	}
-	long := "a.b.c.d.e.f.g.wild.com" // beyond the bound of names beneath a wildcard, which nobody else is reported
+	long := "a.b.c.d.e.f.g.wild.com" // above the limit for a wildcard, so no name server is queried
 	statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), "GET https://"+long+"/ HTTP/1.1\r\nHost: "+long+"\r\n\r\n")
 	if !slices.Equal(statuses, []int{403}) || strings.Contains(strings.ToLower(fmt.Sprint(w.zone.queried())), long) {
 		t.Errorf("%s: %v, and upstream is asked %q", long, statuses, w.zone.queried())
@@ -892,7 +892,7 @@ func TestServerAsProxy(t *testing.T) {
 	w.wantDenials("host_mismatch https://" + long + ":443/")
 }
 
-// A private address that is granted for one port isn't for another, though the name is granted for both.
+// A grant of a private address for one port grants no other port, although the name is granted for both.
 func TestPrivatePort(t *testing.T) {
 	w, c := newWorld(t, allow("a.com"), policy.NetRule{Host: "10.0.0.1", Port: 22, Allow: true}), &cdn{}
 	w.serve("10.0.0.1:80", c)
@@ -907,7 +907,7 @@ func TestPrivatePort(t *testing.T) {
 	w.wantDenials("private_address http://a.com:80/")
 }
 
-// What was resolved isn't believed for ever, and a rebound name isn't believed at all.
+// A binding expires, and a rebound name is denied.
 func TestRebinding(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	c := &cdn{}
@@ -927,9 +927,9 @@ func TestRebinding(t *testing.T) {
 	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{200}) {
 		t.Errorf("to the address that was answered: %v", statuses)
 	}
-	w.s.names.add("a.com", netip.MustParseAddr("203.0.113.1"), time.Now().Add(-time.Second)) // its time is over
+	w.s.names.add("a.com", netip.MustParseAddr("203.0.113.1"), time.Now().Add(-time.Second)) // expired
 	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{403}) {
-		t.Errorf("when the time is over: %v", statuses)
+		t.Errorf("after the binding has expired: %v", statuses)
 	}
 	if got := c.takeRequests(); len(got) != 1 {
 		t.Errorf("the servers got %q", got)

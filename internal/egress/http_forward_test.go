@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// A response that there's no room for ends the request, though its body is still to come.
+// A response without memory ends the request, even while its body is being sent.
 func TestNoMemoryForResponse(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.zone.set("a.com", "203.0.113.1")
@@ -37,7 +37,7 @@ func TestNoMemoryForResponse(t *testing.T) {
 	}
 }
 
-// A head has the characters that every server takes for the same, and no more of anything than is looked at.
+// A head has only characters that every server parses alike, and its parts have limited sizes.
 func TestHeadLimits(t *testing.T) {
 	const line = "GET / HTTP/1.1"
 	for head, ok := range map[string]bool{

@@ -15,8 +15,8 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// The machine's own are the addresses that its devices have and those that its routes deliver to it alone, and no others that lead there or
-// anywhere: those of each moment, which are asked for after a change alone. While they can't be known all are.
+// The machine's own addresses are those of its devices and those that its local routes deliver to it, at each moment. They are listed only
+// after a change. While listing fails, every address counts as own.
 func TestOwn(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -75,7 +75,7 @@ func ownAddresses(t *testing.T) error {
 			if o, err = ListOwnAddresses(); err != nil {
 				return err
 			}
-			for late := true; late; late = o.changed() { // the kernel tells of some of the changes before only now
+			for late := true; late; late = o.changed() { // some notifications of earlier changes are late
 				o.Has(netip.IPv6Loopback())
 				time.Sleep(50 * time.Millisecond)
 			}
@@ -98,7 +98,7 @@ func ownAddresses(t *testing.T) error {
 	return nil
 }
 
-// replaceNetlink puts a file in the place of this process's netlink sockets, but for one.
+// replaceNetlink replaces this process's netlink sockets by a file, except one.
 func replaceNetlink(file, but int) error {
 	var errs []error
 	for fd := range 1024 {

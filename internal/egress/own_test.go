@@ -7,8 +7,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// A name that leads to the machine's own address needs a rule about that, as one does that leads to a private one: for a look-up, for what
-// the kernel is permitted, and for a connection.
+// A name that resolves to the machine's own address needs a rule for it, as for a private one: for the answer, for the kernel's permission,
+// and for a connection.
 func TestOwnAddresses(t *testing.T) {
 	w := newWorld(t, allow("a.com"), allow("granted.com"), policy.NetRule{Host: "203.0.113.9", Scheme: "http", Allow: true})
 	w.s.IsOwn = func(a netip.Addr) bool { return a.As4()[3] >= 8 }
@@ -40,11 +40,11 @@ func TestOwnAddresses(t *testing.T) {
 	}
 }
 
-// Who asks with an address that isn't the machine's would have somebody else answered, with the question in the answer.
+// A query from a foreign source address is not answered: the answer would carry the query to another host.
 func TestForeignSource(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.s.IsOwn = func(a netip.Addr) bool { return a == netip.MustParseAddr("203.0.113.8") }
-	w.start().resolve("a.com", a4) // it serves
+	w.start().resolve("a.com", a4) // the server is ready
 	for addr, answered := range map[string]bool{"127.0.0.2": true, "::1": true, "203.0.113.8": true, "2a04:4e42::666": false} {
 		from := client{netip.AddrPortFrom(netip.MustParseAddr(addr), 999), testProcess}
 		out := w.s.answerDatagram(t.Context(), query(t, "evil.com", a4), from)

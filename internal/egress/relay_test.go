@@ -21,7 +21,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// newEcho is a world with a raw port at which what is said comes back.
+// newEcho returns a world with a raw port with an echo server.
 func newEcho(t testing.TB, serve func(net.Conn)) *world {
 	w := newWorld(t, policy.NetRule{Host: "203.0.113.1", Port: 7000, Allow: true})
 	l := w.listen("203.0.113.1:7000")
@@ -29,7 +29,7 @@ func newEcho(t testing.TB, serve func(net.Conn)) *world {
 	return w.start()
 }
 
-// Both directions at once, each ended by itself, whole.
+// Both directions at once, each complete and ended separately.
 func TestRelay(t *testing.T) {
 	w := newEcho(t, func(c net.Conn) { io.Copy(c, c) })
 	for range 5 {
@@ -50,7 +50,7 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// A connection that breaks on one side breaks on the other; one that can't be made is reset.
+// A reset on one side is a reset on the other. If the server can't be dialed the connection is reset.
 func TestBroken(t *testing.T) {
 	w := newEcho(t, func(c net.Conn) {
 		io.ReadFull(c, make([]byte, 1))
@@ -71,10 +71,10 @@ func TestBroken(t *testing.T) {
 	broken("no server")
 }
 
-// Ten thousand quiet connections fit into 200 MiB: before and after a request, after a hello, and in a raw stream.
+// Ten thousand idle connections fit into 200 MiB: before and after a request, after a hello, and in a raw stream.
 func TestIdle(t *testing.T) {
 	if os.Getenv("EGRESS_IDLE") == "" {
-		// In a process of its own, so that nothing else is measured.
+		// In a process of its own, to measure nothing else.
 		cmd := exec.Command(os.Args[0], "-test.run=^TestIdle$", "-test.v")
 		cmd.Env = append(os.Environ(), "EGRESS_IDLE=1")
 		out, err := cmd.CombinedOutput()
@@ -91,14 +91,14 @@ func TestIdle(t *testing.T) {
 	for _, to := range []string{"203.0.113.1:80", "203.0.113.1:443", "203.0.113.1:7000"} {
 		l := w.listen(to)
 		go func() {
-			var held []net.Conn
-			defer func() { runtime.KeepAlive(held) }()
+			var open []net.Conn
+			defer func() { runtime.KeepAlive(open) }()
 			for {
 				c, err := l.Accept()
 				if err != nil {
 					return
 				}
-				held = append(held, c)
+				open = append(open, c)
 				io.WriteString(c, reply)
 			}
 		}()
@@ -109,17 +109,17 @@ func TestIdle(t *testing.T) {
 	before := memoryInUse()
 	clients := make([]net.Conn, n)
 	for i := range clients {
-		x := []struct{ to, say string }{
+		x := []struct{ to, send string }{
 			{"203.0.113.1:80", ""},
 			{"203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"},
 			{"203.0.113.1:443", hello},
 			{"203.0.113.1:7000", "\x00"},
 		}[i%4]
 		clients[i] = w.dial(x.to)
-		if x.say == "" {
+		if x.send == "" {
 			continue
 		}
-		io.WriteString(clients[i], x.say)
+		io.WriteString(clients[i], x.send)
 		if got := make([]byte, len(reply)); func() error { _, err := io.ReadFull(clients[i], got); return err }() != nil || string(got) != reply {
 			t.Fatalf("%q", got)
 		}
@@ -151,8 +151,8 @@ func resident(t *testing.T) string {
 	return strings.TrimSpace(rss)
 }
 
-// BenchmarkThroughput is a large transfer through the server, each right after one without it, both ends in another process. A loaded
-// machine shows in both.
+// BenchmarkThroughput measures a large transfer through the server, and one without it right before, as both depend on the machine's load.
+// Both ends are in another process.
 func BenchmarkThroughput(b *testing.B) {
 	const mib = 512
 	w := newWorld(b, policy.NetRule{Host: "203.0.113.1", Port: 7000, Allow: true})
@@ -201,7 +201,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// transfers is both ends of BenchmarkThroughput: a server, and a client that says how long each transfer took.
+// transfers is both ends of BenchmarkThroughput: a server, and a client that reports the time of each transfer.
 func transfers(egress string) error {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -245,7 +245,7 @@ func transfers(egress string) error {
 	return nil
 }
 
-// BenchmarkConnect is a connection from beginning to end.
+// BenchmarkConnect measures a connection from dial to close.
 func BenchmarkConnect(b *testing.B) {
 	w := newEcho(b, func(c net.Conn) { io.ReadFull(c, make([]byte, 1)) })
 	for b.Loop() {

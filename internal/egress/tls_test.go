@@ -28,7 +28,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// roots is an authority for tests, with a certificate for names.
+// roots returns an authority for tests, with a certificate for names.
 func roots(t testing.TB, names ...string) (*x509.CertPool, *tls.Config) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -46,7 +46,7 @@ func roots(t testing.TB, names ...string) (*x509.CertPool, *tls.Config) {
 	return pool, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 }
 
-// putTLS makes an address lead to a handler that speaks TLS, HTTP/2 too.
+// putTLS makes an address lead to a handler behind TLS, also for HTTP/2.
 func (w *world) putTLS(to string, h http.Handler, cfg *tls.Config) {
 	srv := httptest.NewUnstartedServer(h)
 	srv.Listener.Close()
@@ -55,7 +55,7 @@ func (w *world) putTLS(to string, h http.Handler, cfg *tls.Config) {
 	w.t.Cleanup(srv.Close)
 }
 
-// newTLS is a world of names that lead to one address where all of them are served.
+// newTLS returns a world in which all names lead to one address that serves them.
 func newTLS(t *testing.T, rules ...policy.NetRule) (*world, *tls.Config) {
 	names := []string{"a.com", "b.com", "evil.com", "wss.com", "odd.com", "ech.com"}
 	pool, cfg := roots(t, names...)
@@ -75,7 +75,7 @@ func TestServerNames(t *testing.T) {
 		resolved string // by the session
 		sni      string
 		ech      bool
-		reported     string // "": it's allowed
+		reported string // "": allowed
 	}{
 		{name: "resolved", resolved: "a.com", sni: "a.com"},
 		{name: "not resolved, but true", sni: "a.com"},
@@ -128,21 +128,21 @@ func TestServerNames(t *testing.T) {
 	}
 }
 
-// echConfigs is a list with one configuration, whose name outside is name.
+// echConfigs returns a list with one configuration, whose outer name is name.
 func echConfigs(t *testing.T, name string) []byte {
 	t.Helper()
 	key := make([]byte, 32)
 	rand.Read(key)
 	key[31] &= 0x7f
 	c := append([]byte{1, 0, 0x20, 0, 32}, key...)        // id, KEM X25519, key
-	c = append(c, 0, 4, 0, 1, 0, 1, 0)                    // HKDF-SHA256 with AES-128-GCM; no longest name
-	c = append(append(c, byte(len(name))), name...)       // the name outside
+	c = append(c, 0, 4, 0, 1, 0, 1, 0)                    // HKDF-SHA256 with AES-128-GCM; no maximum name length
+	c = append(append(c, byte(len(name))), name...)       // the outer name
 	c = append(c, 0, 0)                                   // no extensions
 	c = append([]byte{0xfe, 0x0d, 0, byte(len(c))}, c...) // version, length
 	return append([]byte{0, byte(len(c))}, c...)
 }
 
-// What is TLS in name only, or isn't finished, reaches nobody.
+// A malformed or incomplete hello reaches no server.
 func TestBadHellos(t *testing.T) {
 	w, _ := newTLS(t, allow("a.com"))
 	w.resolve("a.com", a4)
@@ -183,19 +183,19 @@ func TestBadHellos(t *testing.T) {
 	}
 }
 
-// helloBytes is the hello of a client for a name.
+// helloBytes returns a client's hello for a name.
 func helloBytes(t testing.TB, name string, protocols []string) []byte {
 	t.Helper()
 	rec := &recorder{}
 	_ = tls.Client(rec, &tls.Config{ServerName: strings.TrimSuffix(name, "."), NextProtos: protocols}).Handshake()
-	if strings.HasSuffix(name, ".") { // the client wouldn't say it
+	if strings.HasSuffix(name, ".") { // the client wouldn't send it
 		bare := strings.TrimSuffix(name, ".")
 		return bytes.Replace(rec.Bytes(), []byte(bare), []byte(bare[:len(bare)-1]+"."), 1)
 	}
 	return rec.Bytes()
 }
 
-// recorder is a connection to nowhere that keeps what is sent.
+// recorder is a connection that records what is sent.
 type recorder struct {
 	net.Conn
 	bytes.Buffer
@@ -206,7 +206,7 @@ func (r *recorder) Write(p []byte) (int, error)      { return r.Buffer.Write(p) 
 func (r *recorder) Close() error                     { return nil }
 func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
 
-// What is neither TLS nor a request is allowed where a rule grants the port as such.
+// Bytes that are neither TLS nor HTTP are allowed where a rule grants the port as raw.
 func TestRaw(t *testing.T) {
 	w := newWorld(t, allow("a.com"), policy.NetRule{Host: "mail.com", Port: 2525, Allow: true}, policy.NetRule{Host: "evil.com", Port: 2525},
 		policy.NetRule{Host: "tls.com", Port: 443, Allow: true}, policy.NetRule{Host: "203.0.113.9", Port: 2525, Allow: true},
@@ -214,7 +214,7 @@ func TestRaw(t *testing.T) {
 	for n, a := range map[string]string{"a.com": "203.0.113.1", "mail.com": "203.0.113.2", "evil.com": "203.0.113.2", "tls.com": "203.0.113.3", "shell.com": "203.0.113.4"} {
 		w.zone.set(n, a)
 	}
-	greet := func(to string) { // a server that speaks first
+	greet := func(to string) { // a server that sends first
 		go nettest.Accept(w.listen(to), func(c net.Conn) {
 			io.WriteString(c, "220 ")
 			io.Copy(c, c)
@@ -231,7 +231,7 @@ func TestRaw(t *testing.T) {
 		{"the server first", "mail.com", "203.0.113.2:2525", "", ""},
 		{"what only begins like TLS", "mail.com", "203.0.113.2:2525", "\x16\x00\x00\x00\x00", ""},
 		{"the server first, on a web port", "tls.com", "203.0.113.3:443", "", ""},
-		{"nobody known there", "", "203.0.113.2:2525", "EHLO x\r\n", "host_not_listed tcp://203.0.113.2:2525"},
+		{"no known name", "", "203.0.113.2:2525", "EHLO x\r\n", "host_not_listed tcp://203.0.113.2:2525"},
 		{"a scheme that shows no name", "shell.com", "203.0.113.4:22", "SSH-2.0-x\r\n", ""},
 		{"by address", "", "203.0.113.9:2525", "EHLO x\r\n", ""},
 		{"on a web port that is granted as such", "tls.com", "203.0.113.3:443", "SSH-2.0-x\r\n", ""},
@@ -261,7 +261,7 @@ func TestRaw(t *testing.T) {
 		w.clearDenials()
 		c.Close()
 	}
-	// A name that is denied on the port is denied though another one has the same address.
+	// A name that is denied on the port stays denied if another name has the same address.
 	w.clearNames()
 	w.s.names.add("mail.com", netip.MustParseAddr("203.0.113.2"), time.Now().Add(time.Hour))
 	w.s.names.add("evil.com", netip.MustParseAddr("203.0.113.2"), time.Now().Add(time.Hour))
@@ -273,14 +273,14 @@ func TestRaw(t *testing.T) {
 	w.wantDenials("rule_denies net.3 tcp://203.0.113.2:2525")
 }
 
-// What isn't redirected is reset.
+// A connection that the kernel didn't redirect is reset.
 func TestUnredirected(t *testing.T) {
 	w := newWorld(t, allow("a.com")).start()
 	wantReset(t, w)
 	w.wantDenials()
 }
 
-// wantReset opens a connection that must be reset before anything is said.
+// wantReset opens a connection that must be reset before any data.
 func wantReset(t *testing.T, w *world) {
 	t.Helper()
 	c, err := net.Dial("tcp4", w.tcp.String())
@@ -294,7 +294,7 @@ func wantReset(t *testing.T, w *world) {
 	}
 }
 
-// One connection too many is refused at once, until another one ends.
+// A connection above the limit is denied at once, until another one ends.
 func TestConnectionLimit(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.s.connSlots, w.anyDestination = make(chan struct{}, 2), netip.MustParseAddrPort("203.0.113.1:80")
@@ -319,7 +319,7 @@ func TestConnectionLimit(t *testing.T) {
 	}
 }
 
-// interceptRules need to read what is said under TLS.
+// interceptRules need interception of TLS.
 var interceptRules = []policy.NetRule{
 	{Host: "a.com", Allow: true},
 	{Host: "a.com", PathPrefix: "/admin"},
@@ -333,7 +333,7 @@ func newIntercepted(t *testing.T, h http.Handler, changes <-chan Change) (*world
 	return w.start(), cfg
 }
 
-// intercepting is newIntercepted, not started yet.
+// intercepting is newIntercepted without start.
 func intercepting(t *testing.T, h http.Handler, changes <-chan Change) (*world, *tls.Config) {
 	pool, cfg := roots(t, "a.com", "b.com", "evil.com")
 	w := newWorldOf(t, policy.SourceLayer{TLSIntercept: true, Net: interceptRules})
@@ -354,7 +354,7 @@ func intercepting(t *testing.T, h http.Handler, changes <-chan Change) (*world, 
 	return w, &tls.Config{RootCAs: mine}
 }
 
-// newReading reads what is said under TLS to a.com, and isn't started yet.
+// newIntercepting intercepts TLS to a.com, and isn't started.
 func newIntercepting(t *testing.T) (w *world, server, client *tls.Config) {
 	pool, server := roots(t, "a.com")
 	w = newWorldOf(t, policy.SourceLayer{TLSIntercept: true, Net: []policy.NetRule{allow("a.com"), {Host: "a.com", PathPrefix: "/admin"}}})
@@ -371,7 +371,7 @@ func TestIntercept(t *testing.T) {
 	c := &cdn{}
 	w, cfg := newIntercepted(t, c, nil)
 	w.resolve("b.com", a4)
-	other := w.dial("203.0.113.1:8443") // of a name that is granted, not on this port
+	other := w.dial("203.0.113.1:8443") // of a name that is granted on another port
 	other.Write(helloBytes(t, "b.com", nil))
 	if b, err := io.ReadAll(other); err != nil || string(b) != string(accessDenied) {
 		t.Errorf("another port: %v %x", err, b)
@@ -387,7 +387,7 @@ func TestIntercept(t *testing.T) {
 		for _, x := range []struct {
 			method, url string
 			status      int
-			reported        string
+			reported    string
 		}{
 			{"GET", "https://a.com/x%20y?q=1;2", 200, ""},
 			{"POST", "https://a.com/upload", 200, ""},
@@ -426,7 +426,7 @@ func TestIntercept(t *testing.T) {
 		if got := c.takeRequests(); !slices.Equal(got, want) {
 			t.Errorf("h2 %v: the server got %q, want %q", h2, got, want)
 		}
-		// Fronting: another Host inside than outside.
+		// Domain fronting: the Host differs from the server name.
 		for host, reported := range map[string]string{"b.com": "host_mismatch https://b.com:443/v1/x", "evil.com": "host_mismatch https://evil.com:443/v1/x"} {
 			req, _ := http.NewRequest("GET", "https://a.com/v1/x", nil)
 			req.Host = host
@@ -441,13 +441,13 @@ func TestIntercept(t *testing.T) {
 	}
 }
 
-// Whom the server isn't can't be hidden from the client, and a denied name never gets that far.
+// A server with an invalid certificate is not shown to the client. A denied name isn't dialed.
 func TestInterceptVerifies(t *testing.T) {
 	w, cfg := newIntercepted(t, &cdn{}, nil)
 	cl := w.client()
 	cl.Transport.(*http.Transport).TLSClientConfig = cfg
 	if _, err := cl.Get("https://untrusted.com/"); err == nil || !strings.Contains(err.Error(), "access denied") {
-		t.Errorf("a server that nobody vouches for: %v", err)
+		t.Errorf("a server with an untrusted certificate: %v", err)
 	}
 	w.wantDenials("host_mismatch https://untrusted.com:443")
 	w.resolve("a.com", a4)
@@ -472,14 +472,14 @@ func TestInterceptDistrusted(t *testing.T) {
 	w.resolve("a.com", a4)
 	for range 16 {
 		if err := tls.Client(w.dial("203.0.113.1:443"), &tls.Config{ServerName: "a.com", RootCAs: x509.NewCertPool()}).Handshake(); err == nil {
-			t.Fatal("nobody is believed, and it's answered")
+			t.Fatal("the handshake succeeds without a trusted authority")
 		}
 	}
 	for end := time.Now().Add(time.Minute); len(w.s.connSlots) > 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond) // until egress is done with all of them
+		time.Sleep(time.Millisecond) // until all connections have ended
 	}
 	if !w.hasNote("must trust the session's authority: remote error: tls: bad certificate") {
-		t.Error("it isn't reported why")
+		t.Error("the report has no reason")
 	}
 	w.wantDenials(slices.Repeat([]string{"host_mismatch https://a.com:443"}, 16)...)
 	seen := map[*bufio.Reader]bool{}
@@ -492,7 +492,7 @@ func TestInterceptDistrusted(t *testing.T) {
 	}
 }
 
-// A kept connection of intercepted HTTP/1.1, whose requests go to the server strictly, and WebSockets under TLS.
+// A persistent connection of intercepted HTTP/1.1, whose requests are written strictly, and WebSockets under TLS.
 func TestInterceptHTTP1(t *testing.T) {
 	w, cfg := newIntercepted(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {

@@ -50,10 +50,10 @@ func (c *conn) watch(decide func(*conn) decision, deny func(*conn, decision), en
 }
 
 // onClose adds a function that runs when the connection closes.
-func (c *conn) onClose(over func()) {
+func (c *conn) onClose(f func()) {
 	stop := c.stop
 	c.stop = func() bool {
-		over()
+		f()
 		return stop()
 	}
 }

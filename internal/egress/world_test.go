@@ -28,11 +28,11 @@ import (
 
 var must = childtest.Must
 
-// patience is with what takes moments on a quiet machine.
+// testTimeout is far above the time that tests need.
 const testTimeout = time.Minute
 
-// world is a server in front of loopback, as if that were the internet: names in a zone, public addresses that lead to local
-// listeners, and a kernel that redirects what dial opens.
+// world is a server in front of a simulated internet on loopback: names in a zone, public addresses that lead to local listeners, and
+// a kernel that redirects the connections of dial.
 type world struct {
 	t      testing.TB
 	s      *Server
@@ -41,14 +41,14 @@ type world struct {
 	zone   *zone
 	routes map[netip.AddrPort]string
 
-	mu       sync.Mutex
-	destinations    map[netip.AddrPort]netip.AddrPort // where clients wanted to go
-	anyDestination      netip.AddrPort                    // and where all others did, if valid
-	denials  []message.Denial
-	permits  map[string]time.Time // "tcp 1.2.3.4:22"
-	permitErr    error                // what Permit says
-	foreign netip.AddrPort       // who isn't of the session
-	dialed  []netip.AddrPort
+	mu             sync.Mutex
+	destinations   map[netip.AddrPort]netip.AddrPort // of redirected clients
+	anyDestination netip.AddrPort                    // of all other clients, if valid
+	denials        []message.Denial
+	permits        map[string]time.Time // "tcp 1.2.3.4:22"
+	permitErr      error                // the result of Permit
+	foreign        netip.AddrPort       // a client outside the session
+	dialed         []netip.AddrPort
 }
 
 // allow and deny are rules about a host alone.
@@ -78,7 +78,7 @@ func compileLayer(t testing.TB, l policy.SourceLayer) *policy.Compiled {
 	return c
 }
 
-// start serves until the test is over.
+// start serves until the test ends.
 func (w *world) start() *world {
 	w.t.Helper()
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -109,7 +109,7 @@ func (w *world) addDenial(d message.Denial) {
 	w.denials = append(w.denials, d)
 }
 
-// Original is where dial said that its connection goes.
+// Original returns the destination that dial noted.
 func (w *world) Original(client, listener netip.AddrPort) (netip.AddrPort, event.Observed, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,10 +122,10 @@ func (w *world) Original(client, listener netip.AddrPort) (netip.AddrPort, event
 	return netip.AddrPort{}, event.Observed{}, errors.New("not redirected")
 }
 
-// asker is whose all connections are, and all datagrams.
+// testProcess is the process of all connections and datagrams.
 var testProcess = event.Observed{PID: 42, UID: 1000, Comm: "asker", SeenAt: time.Hour}
 
-// Sender knows who asks.
+// Sender returns testProcess for the session's datagrams.
 func (w *world) Sender(client, listener netip.AddrPort) (event.Observed, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,7 +135,7 @@ func (w *world) Sender(client, listener netip.AddrPort) (event.Observed, error) 
 	return testProcess, nil
 }
 
-// Permit notes what is permitted.
+// Permit notes the permission.
 func (w *world) Permit(generation uint32, protocol string, to netip.AddrPort, until time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +145,7 @@ func (w *world) Permit(generation uint32, protocol string, to netip.AddrPort, un
 	return w.permitErr
 }
 
-// route dials what stands for a public address.
+// route dials the local listener of a public address.
 func (w *world) route(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	w.mu.Lock()
 	w.dialed = append(w.dialed, to)
@@ -157,7 +157,7 @@ func (w *world) route(ctx context.Context, to netip.AddrPort) (net.Conn, error) 
 	return new(net.Dialer).DialContext(ctx, "tcp", local)
 }
 
-// put makes an address lead to a handler.
+// serve makes an address lead to a handler.
 func (w *world) serve(to string, h http.Handler) {
 	srv := &http.Server{Handler: h}
 	l := w.listen(to)
@@ -177,7 +177,7 @@ func (w *world) listen(to string) net.Listener {
 	return l
 }
 
-// dial is a connection of the session, redirected.
+// dial opens a redirected connection of the session.
 func (w *world) dial(to string) *net.TCPConn {
 	w.t.Helper()
 	w.mu.Lock()
@@ -190,7 +190,7 @@ func (w *world) dial(to string) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// reported are the refusals so far, "reason rule target".
+// reported returns the denials so far, as "reason rule target".
 func (w *world) reported() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,14 +208,14 @@ func (w *world) reported() []string {
 	return l
 }
 
-// noted says whether a refusal was reported with a note that says this.
+// hasNote reports whether a denial's note contains a text.
 func (w *world) hasNote(what string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.denials, func(d message.Denial) bool { return strings.Contains(d.Answer.Note, what) })
 }
 
-// wantTold waits until exactly these refusals were reported, and forgets them.
+// wantDenials waits until exactly these denials are reported, and clears them.
 func (w *world) wantDenials(want ...string) {
 	w.t.Helper()
 	for end := time.Now().Add(testTimeout); len(w.reported()) < len(want) && time.Now().Before(end); {
@@ -227,35 +227,35 @@ func (w *world) wantDenials(want ...string) {
 	w.clearDenials()
 }
 
-// forget forgets the refusals.
+// clearDenials clears the reported denials.
 func (w *world) clearDenials() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.denials = nil
 }
 
-// unlearn forgets what the session has resolved.
+// clearNames clears the names that the session has resolved.
 func (w *world) clearNames() {
 	w.s.names.mu.Lock()
 	defer w.s.names.mu.Unlock()
 	clear(w.s.names.addrs)
 }
 
-// jam is what Permit says from now on.
+// failPermit sets the result of Permit.
 func (w *world) failPermit(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.permitErr = err
 }
 
-// dials is how many connections to servers were tried.
+// dials returns the number of attempted connections to servers.
 func (w *world) dials() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.dialed)
 }
 
-// client is a program that knows nothing of all this: it resolves and connects.
+// client is an ordinary program: it resolves and connects.
 func (w *world) client() *http.Client {
 	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
 		host, port, _ := net.SplitHostPort(addr)
@@ -270,7 +270,7 @@ func (w *world) client() *http.Client {
 	return &http.Client{Transport: tr, Timeout: testTimeout}
 }
 
-// ask sends a message by UDP and is the answer.
+// query sends a message by UDP and returns the answer.
 func (w *world) query(msg []byte) []byte {
 	w.t.Helper()
 	c, err := net.Dial("udp4", w.udp.String())
@@ -321,15 +321,15 @@ func addrsIn(t testing.TB, msg []byte) (addrs []netip.Addr, code dnsmessage.RCod
 	return addrs, m.RCode
 }
 
-// zone is a name server for everything: a name's value are addresses, or "-> name" for an alias, in any number.
+// zone is a name server for all names. A name's value is a list of addresses, or "-> name" for an alias.
 type zone struct {
 	addr netip.AddrPort
 	ttl  uint32
 
 	mu      sync.Mutex
 	names   map[string]string
-	queries []string                                      // as they came
-	prelude  func(q dnsmessage.Message, tcp bool) [][]byte // said before the answer; a nil element: no answer follows
+	queries []string                                      // in order
+	prelude func(q dnsmessage.Message, tcp bool) [][]byte // sent before the answer; a nil element: no answer follows
 }
 
 func newZone(t testing.TB) *zone {
@@ -357,14 +357,14 @@ func newZone(t testing.TB) *zone {
 	return z
 }
 
-// set makes a name stand for a value.
+// set sets the value of a name.
 func (z *zone) set(name, value string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.names[name] = value
 }
 
-// first makes the server say something before it answers.
+// setPrelude makes the server send messages before its answers.
 func (z *zone) setPrelude(f func(m dnsmessage.Message, tcp bool) [][]byte) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -450,7 +450,7 @@ func (z *zone) answer(m dnsmessage.Message) []byte {
 	return b
 }
 
-// asked are the questions so far, in lower case.
+// queried returns the names of the queries so far, in lower case.
 func (z *zone) queried() (l []string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
