@@ -42,9 +42,9 @@ func TestBudget(t *testing.T) {
 	used := func() int64 { return w.s.budget.used.Load() }
 	fill := func(but int64) (empty func()) {
 		n := maxBudget - used() - but
-		giveBack, err := w.s.budget.reserve(n)
+		release, err := w.s.budget.reserve(n)
 		must(t, err)
-		return giveBack
+		return release
 	}
 	cl := w.client()
 	cl.Transport.(*http.Transport).TLSClientConfig, cl.Transport.(*http.Transport).ForceAttemptHTTP2 = cfg, true
@@ -149,13 +149,13 @@ func TestBudgetOfServers(t *testing.T) {
 	first := make(chan int)
 	go func() { first <- get("/wait") }()
 	<-arrived
-	giveBack, err := w.s.budget.reserve(maxBudget - w.s.budget.used.Load() - h2ConnCost)
+	release, err := w.s.budget.reserve(maxBudget - w.s.budget.used.Load() - h2ConnCost)
 	must(t, err)
 	if got := get("/"); got != 503 {
 		t.Errorf("a connection without memory: %d", got)
 	}
 	w.wantDenials("limit https://a.com:443")
-	giveBack()
+	release()
 	if got := get("/"); got != 200 || w.dials() != 2 {
 		t.Errorf("with memory: %d, by %d connections", got, w.dials())
 	}

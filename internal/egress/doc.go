@@ -31,7 +31,7 @@
 //     server gets what was decided on. What two servers could parse in different ways is rejected, and header fields by which some
 //     frameworks take another path or method count as well. An Upgrade is forwarded for WebSockets, as ws, and removed otherwise. For a
 //     proxy (absolute form, CONNECT) both the proxy and the target must be allowed, and a tunnel is decided like a connection of its own.
-//   - Everything else, HTTP/2 without TLS included, is raw: allowed where a rule grants the port as such to a name that is remembered for
+//   - Everything else, HTTP/2 without TLS included, is raw: allowed where a rule grants the port as raw to a name that is remembered for
 //     the address, and none denies it. Where raw is allowed, egress connects to the server first, so that servers that send first work.
 //
 // Where Policy.Intercepts, TLS ends here under a certificate of the session's own authority, the server's certificate is verified, and

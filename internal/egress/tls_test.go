@@ -234,7 +234,7 @@ func TestRaw(t *testing.T) {
 		{"no known name", "", "203.0.113.2:2525", "EHLO x\r\n", "host_not_listed tcp://203.0.113.2:2525"},
 		{"a scheme that shows no name", "shell.com", "203.0.113.4:22", "SSH-2.0-x\r\n", ""},
 		{"by address", "", "203.0.113.9:2525", "EHLO x\r\n", ""},
-		{"on a web port that is granted as such", "tls.com", "203.0.113.3:443", "SSH-2.0-x\r\n", ""},
+		{"on a web port that is granted as raw", "tls.com", "203.0.113.3:443", "SSH-2.0-x\r\n", ""},
 		{"on a web port that isn't", "a.com", "203.0.113.1:443", "SSH-2.0-x\r\n", "host_not_listed tcp://a.com:443"},
 		{"HTTP/2 without TLS", "a.com", "203.0.113.1:80", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "host_not_listed tcp://a.com:80"},
 		{"HTTP/0.9", "a.com", "203.0.113.1:80", "GET /\r\n", "host_not_listed tcp://a.com:80"},

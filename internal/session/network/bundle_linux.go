@@ -11,16 +11,16 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// systemBundles are where systems keep their certificate authorities, in one file, where SSL_CERT_FILE doesn't name another.
+// systemBundles are the usual files of the system's certificate authorities. SSL_CERT_FILE has precedence.
 var systemBundles = []string{
 	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
 }
 
-// WriteBundle writes the bundle of a session's certificate authority, with those of the machine, into its TMPDIR. The file isn't its
-// user's, so that the command is without the privilege to write it; a session that puts another file there deceives itself alone.
+// WriteBundle writes a bundle of the session's certificate authority and the machine's into the session's TMPDIR. The
+// file belongs to another user, so the command can't write it. A session that replaces it deceives only itself.
 func WriteBundle(c *policy.Compiled, authority []byte) (file string, err error) {
 	if len(authority) == 0 {
-		return "", errors.New("egress has made none")
+		return "", errors.New("egress sent no authority")
 	}
 	var system []byte
 	for _, file := range append([]string{os.Getenv("SSL_CERT_FILE")}, systemBundles...) {
@@ -31,16 +31,16 @@ func WriteBundle(c *policy.Compiled, authority []byte) (file string, err error) 
 	}
 	file = filepath.Join(c.TmpDir, "toolguard-ca.pem")
 	if v := c.CheckFS(file, policy.Read); !v.Allow {
-		return "", fmt.Errorf("the policy doesn't let it read %s: grant read on the TMPDIR, or leave `runtime` on", file)
+		return "", fmt.Errorf("the policy doesn't let the command read %s: grant read on the TMPDIR, or leave `runtime` on", file)
 	}
 	err = errors.Join(os.WriteFile(file, bundle(system, authority), 0o400), os.Chmod(file, 0o444))
-	if err == nil && os.Geteuid() == 0 { // any other user's remains his
+	if err == nil && os.Geteuid() == 0 { // only root can change the owner
 		err = os.Chown(file, message.UserID, message.UserID)
 	}
 	return file, err
 }
 
-// bundle is the system's bundle of authorities, in PEM, with the session's own.
+// bundle returns the session's bundle after the system's, both in PEM.
 func bundle(system, own []byte) []byte {
 	out := bytes.TrimRight(system, "\n")
 	if len(out) > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/egress/process"
 )
 
-// TestMain has this program be egress, too.
+// TestMain runs egress if the arguments say so.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "egress" {
 		fd, err := strconv.Atoi(os.Args[2])

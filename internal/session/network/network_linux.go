@@ -17,36 +17,40 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
-// Network is what enforces a session's rules about the network: the kernel's programs on its cgroup decide about addresses and ports,
-// and egress, to which they redirect what depends on it, about names and what is sent.
+// Network enforces a session's network rules. The BPF programs on its cgroup decide about addresses and ports. They redirect connections
+// that depend on names or content to egress.
 type Network struct {
-	program int // egress's, open while there's a kernel
+	program int // the descriptor of egress's program, open while kernel isn't nil
 	image   *cgroupsock.Image
 	kernel  *cgroupsock.Session
-	egress  *control.Supervisor // nil: not started
+	egress  *control.Supervisor // nil: none runs
 }
 
-// reporter gets what egress reports.
+// firstGeneration is the generation of a session's first policy.
+const firstGeneration = 1
+
+// reporter receives the reports of egress.
 type reporter interface {
 	DeniedByName(*message.Denial)
 	Lost(mechanism string, n uint64, why string)
 	Warn(format string, args ...any)
 }
 
-// Loaded reports whether the programs are loaded: since prepare, until the end.
+// Loaded reports whether the BPF programs are loaded, from Prepare to End.
 func (n *Network) Loaded() bool { return n.kernel != nil }
 
-// Decides says whether there is anything to decide about the network: it's neither free nor wholly refused.
+// Decides reports whether a policy has network rules to enforce: the network is neither completely allowed nor
+// completely denied.
 func Decides(c *policy.Compiled) bool {
 	return !c.DeniesNet() && slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return len(l.Net.Rules()) > 0 })
 }
 
-// Prepare makes the rules and loads the programs.
+// Prepare compiles the rules and loads the BPF programs.
 func (n *Network) Prepare(c *policy.Compiled) (err error) {
 	if err := Ready(); err != nil {
 		return err
 	}
-	if n.image, err = cgroupsock.NewImage(c, 1); err != nil {
+	if n.image, err = cgroupsock.NewImage(c, firstGeneration); err != nil {
 		return err
 	}
 	if n.program, err = control.OpenProgram(); err != nil {
@@ -58,10 +62,10 @@ func (n *Network) Prepare(c *policy.Compiled) (err error) {
 	return err
 }
 
-// Ready says what this machine lacks for it, as far as that is known without loading programs.
+// Ready returns why this machine can't enforce network rules, as far as that is known without loading programs.
 func Ready() error {
 	if os.Geteuid() != 0 {
-		return errors.New("only root may put programs on a cgroup")
+		return errors.New("only root may attach programs to a cgroup")
 	}
 	if f := cgroup.Probe(); f.Base == "" {
 		return errors.New(f.Why)
@@ -73,7 +77,7 @@ func Ready() error {
 	return err
 }
 
-// Close gives up what was prepared, where no session begins.
+// Close releases what Prepare loaded, if no session begins.
 func (n *Network) Close() {
 	if n.kernel != nil {
 		n.kernel.Close()
@@ -82,14 +86,14 @@ func (n *Network) Close() {
 	}
 }
 
-// Enforce holds a cgroup to what was prepared, with egress in a network namespace.
-func (n *Network) Enforce(d reporter, c *policy.Compiled, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b control.Started, err error) {
-	ports, err := n.startEgress(d, message.Instructions{Policy: c, Generation: 1, Upstream: upstream}, place)
+// Enforce enforces the prepared rules on a cgroup, with egress in a network namespace.
+func (n *Network) Enforce(d reporter, c *policy.Compiled, number uint64, cgroup int, namespace *os.File, upstream []netip.AddrPort) (b control.Started, err error) {
+	ports, err := n.startEgress(d, message.Instructions{Policy: c, Generation: firstGeneration, Upstream: upstream}, namespace)
 	if err != nil {
 		return b, err
 	}
 	if err := n.kernel.Begin(number, cgroup, n.image, ports); err != nil {
-		return b, fmt.Errorf("hold the session's network: %w", err)
+		return b, fmt.Errorf("enforce the session's network rules: %w", err)
 	}
 	if b = n.egress.Ready(); b.Err != nil {
 		return b, fmt.Errorf("start egress: %w", b.Err)
@@ -97,13 +101,13 @@ func (n *Network) Enforce(d reporter, c *policy.Compiled, number uint64, cgroup 
 	return b, nil
 }
 
-// startEgress begins to start egress, to decide by the policy of its instructions.
-func (n *Network) startEgress(d reporter, o message.Instructions, place *os.File) (ports cgroupsock.Egress, err error) {
+// startEgress opens the ports of egress and starts it.
+func (n *Network) startEgress(d reporter, o message.Instructions, namespace *os.File) (ports cgroupsock.Egress, err error) {
 	o.Format = message.Format
 	o.Originals, o.Names = n.kernel.Descriptors()
 	opened := make(chan error)
 	forkexec.OnThread(func() {
-		err := control.EnterNamespace(place)
+		err := control.EnterNamespace(namespace)
 		if err == nil {
 			ports, err = control.OpenPorts(&o)
 		}
@@ -112,11 +116,11 @@ func (n *Network) startEgress(d reporter, o message.Instructions, place *os.File
 	if err := <-opened; err != nil {
 		return ports, fmt.Errorf("open egress's ports: %w", err)
 	}
-	n.egress = control.Start(n.program, place, o, reports(d))
+	n.egress = control.Start(n.program, namespace, o, reports(d))
 	return ports, nil
 }
 
-// reports has what egress reports collected.
+// reports returns callbacks that pass on the reports of egress.
 func reports(d reporter) control.Reports {
 	return control.Reports{
 		Denied: d.DeniedByName,
@@ -125,12 +129,12 @@ func reports(d reporter) control.Reports {
 	}
 }
 
-// closeSockets closes sockets of the session, in its network namespace, and says how many.
-func (n *Network) closeSockets(place *os.File, which func(*cgroupsock.Session, *cgroupsock.Diag) (int, error)) (closed int, err error) {
+// closeSockets closes sockets of the session in its network namespace, and returns how many.
+func (n *Network) closeSockets(namespace *os.File, which func(*cgroupsock.Session, *cgroupsock.Diag) (int, error)) (closed int, err error) {
 	done := make(chan struct{})
 	forkexec.OnThread(func() {
 		defer close(done)
-		if err = control.EnterNamespace(place); err != nil {
+		if err = control.EnterNamespace(namespace); err != nil {
 			return
 		}
 		var d *cgroupsock.Diag
@@ -143,7 +147,7 @@ func (n *Network) closeSockets(place *os.File, which func(*cgroupsock.Session, *
 	return closed, err
 }
 
-// ClosesSockets says why this machine can't close a session's sockets, if it can't.
+// CanCloseSockets returns why this machine can't close a session's sockets, if it can't.
 func CanCloseSockets() error {
 	d, err := cgroupsock.OpenDiag()
 	if err == nil {
@@ -152,13 +156,13 @@ func CanCloseSockets() error {
 	return err
 }
 
-// Detach takes the programs off a cgroup.
+// Detach detaches the programs from a cgroup.
 func (n *Network) Detach(cgroup int) error { return n.kernel.Detach(cgroup) }
 
-// Listen has the kernel's denials collected by listen.
+// Listen passes the kernel's half of the network to a function that collects its denials.
 func (n *Network) Listen(listen func(*cgroupsock.Session) error) error { return listen(n.kernel) }
 
-// EndEgress ends egress, when the session needs it no more: what is left of that reaches nothing by name.
+// StopEgress stops egress. Processes left in the session then reach nothing by name.
 func (n *Network) StopEgress() {
 	if n.egress != nil {
 		n.egress.End()
@@ -166,17 +170,17 @@ func (n *Network) StopEgress() {
 	}
 }
 
-// End tears the session's network down. Sockets of the session that other processes have by now are closed,
-// unless its processes may go on. What is left in the cgroup stays held.
-func (n *Network) End(place *os.File, linger bool, notice func(string, ...any)) cgroupsock.Counts {
+// End tears the session's network down. It closes sockets of the session in other processes, unless the session's own
+// processes may linger. Processes left in the cgroup stay confined.
+func (n *Network) End(namespace *os.File, linger bool, notice func(string, ...any)) cgroupsock.Counts {
 	if n.kernel.HasSockets() && !linger {
-		if _, err := n.closeSockets(place, (*cgroupsock.Session).CloseOpen); err != nil {
-			notice("sockets of the session that others have stay open: %v", err)
+		if _, err := n.closeSockets(namespace, (*cgroupsock.Session).CloseOpen); err != nil {
+			notice("sockets of the session stay open in other processes: %v", err)
 		}
 	}
 	counts, err := n.kernel.End()
 	if err != nil {
-		notice("not all that was refused of the network could be told: %v", err)
+		notice("some denials of the network are unreported: %v", err)
 	}
 	n.kernel = nil
 	_ = unix.Close(n.program)

@@ -35,7 +35,7 @@ func TestResolvers(t *testing.T) {
 	}
 }
 
-// There is something to decide where the network is neither free nor wholly refused.
+// A policy has network rules to enforce if the network is neither completely allowed nor completely denied.
 func TestDecidesNet(t *testing.T) {
 	some := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.test", Allow: true}}}
 	denied := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.test"}}}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// nameServers is how many a resolv.conf(5) may name (MAXNS).
+// nameServers is the maximum number of name servers in resolv.conf(5) (MAXNS).
 const nameServers = 3
 
 // MachineResolvers returns the name servers of this machine.
@@ -20,7 +20,7 @@ func MachineResolvers() ([]netip.AddrPort, error) {
 	return list, nil
 }
 
-// resolvers returns the name servers that a resolv.conf(5) names; without any the machine itself is one.
+// resolvers returns the name servers in a resolv.conf(5), or without any the machine itself.
 func resolvers(file string) ([]netip.AddrPort, error) {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
