@@ -29,7 +29,7 @@ const layers = `
 5 daemontest: api
 5 session/denials: api egress/message event kernelaudit loader loader/cgroupsock loader/image policy policy/explain proc seccomp
 	golang.org/x/sys
-5 session/network: cgroup egress/control egress/message event loader/cgroupsock policy session/denials session/launch/forkexec
+5 session/network: cgroup egress/control egress/message event loader/cgroupsock policy session/launch/forkexec
 	golang.org/x/sys
 4 allowlist: seccomp github.com/elastic/go-seccomp-bpf golang.org/x/sys
 4 api: cgroup event kernelaudit policy

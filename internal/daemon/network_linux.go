@@ -93,12 +93,16 @@ func (d *Daemon) sockets(r *record, p *policies) loader.Flags {
 	return 0
 }
 
-func (s *session) netConfig(c *policy.Compiled) (denials.Source, denials.Config) {
+// networkConfig returns the session's network in a namespace, and the collector of its denials.
+func (s *session) networkConfig(c *policy.Compiled, namespace *os.File) network.Config {
 	cfg := s.denialsConfig(c)
 	if st := &s.record.Start; st.Network != nil {
 		cfg.Proxies = st.Network.Proxies
 	}
-	return s.denialSource(), cfg
+	return network.Config{
+		Session: s.number, ID: s.id, Policy: c, Group: s.group.Load().Group, Namespace: namespace, Upstream: s.network.Upstream,
+		Denials: denials.NewFollower(s.denialSource(), cfg),
+	}
 }
 
 // beginNetwork enforces the network on the session's cgroup, which is still empty, in its client's network namespace.
@@ -116,9 +120,8 @@ func (s *session) beginNetwork(c *policy.Compiled) error {
 		_ = namespace.Close()
 		return err
 	}
-	source, cfg := s.netConfig(c)
 	s.network.Namespace, s.network.Intercepts = inode, c.Intercepts()
-	s.bundle, err = s.net.Begin(source, cfg, network.Place{Group: s.group.Load().Group, Network: namespace, Upstream: s.network.Upstream})
+	s.bundle, err = s.net.Begin(s.networkConfig(c, namespace))
 	if err != nil {
 		s.net = nil // Begin has closed it
 		_ = namespace.Close()
@@ -152,9 +155,7 @@ func (s *session) takeOverNetwork(c *policy.Compiled) error {
 	if err != nil {
 		return err
 	}
-	source, cfg := s.netConfig(c)
-	at := network.Place{Group: s.group.Load().Group, Network: namespace, Upstream: s.network.Upstream}
-	if s.net, err = network.Resume(source, cfg, s.record.Generation, at); err != nil {
+	if s.net, err = network.Resume(s.networkConfig(c, namespace), s.record.Generation); err != nil {
 		_ = namespace.Close()
 	}
 	return err

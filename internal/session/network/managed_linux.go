@@ -13,29 +13,39 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/session/denials"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
-// Managed is the network of a session that another process started, as a run holds its own: with the kernel's programs on the
-// session's cgroup, and with egress, a child of this process, which must be of toolguardd's program.
+// Managed is the network of a session that another process started. Egress is a child of this process and runs the same program, which
+// must be toolguardd's.
 type Managed struct {
-	follower   *denials.Follower // nil: it holds nobody's yet
-	cfg        denials.Config
+	cfg        Config
 	net        *Network
-	namespace  *os.File
-	generation uint32
+	generation uint32 // of policy
 	policy     *policy.Compiled
 }
 
-// Place is where a session's network is held.
-type Place struct {
-	Group    *cgroup.Group    // of all that is held
-	Network  *os.File         // the network namespace; the Managed's to close, unless it can't be had
-	Upstream []netip.AddrPort // the name servers that are asked
+// Config is the session of a Managed.
+type Config struct {
+	Session   uint64 // its number
+	ID        string // its name in messages
+	Policy    *policy.Compiled
+	Group     *cgroup.Group
+	Namespace *os.File         // the network namespace; Managed closes it, unless Begin or Resume fails
+	Upstream  []netip.AddrPort // name servers
+	Denials   Collector
 }
 
-// Ahead has what one session's network takes loaded, so that its start needn't, or says why none can be held here.
+// Collector makes events of what a session's network reports. It is a *denials.Follower outside tests.
+type Collector interface {
+	reporter
+	ListenNetwork(s *cgroupsock.Session) error
+	Reloaded(generation uint32, c *policy.Compiled)
+	Emit(e event.Event)
+	EndNetwork(endEgress func(), end func() cgroupsock.Counts) cgroupsock.Counts
+}
+
+// Preload loads the BPF programs for the next session, or returns why this machine can't enforce network rules.
 func Preload() error {
 	if f := cgroup.Probe(); f.Base == "" {
 		return errors.New(f.Why)
@@ -43,7 +53,7 @@ func Preload() error {
 	return cgroupsock.Ahead()
 }
 
-// Load takes what is loaded ahead for one session's network, or loads it. It's no session's yet.
+// Load returns the preloaded BPF programs, or loads them. They aren't attached to a session.
 func Load() (*Managed, error) {
 	kernel, err := cgroupsock.Load()
 	if err != nil {
@@ -61,36 +71,32 @@ func newManaged(kernel *cgroupsock.Session) (*Managed, error) {
 	return &Managed{net: &Network{program: program, kernel: kernel}}, nil
 }
 
-// Begin holds the network of a session in which nobody is yet to the policy of cfg, which is of generation 1. The bundle is of the
-// session's certificate authority, where it has one. What can't be begun is given up.
-func (n *Managed) Begin(who denials.Source, cfg denials.Config, at Place) (bundle []byte, err error) {
+// Begin enforces the first policy of a session, whose cgroup is empty. It returns the bundle of the session's certificate authority, if
+// there is one. If it fails it tears everything down.
+func (n *Managed) Begin(cfg Config) (bundle []byte, err error) {
 	defer func() {
 		if err != nil {
-			n.End()
+			n.end()
 		}
 	}()
-	n.init(who, cfg, 1)
-	if n.net.image, err = cgroupsock.NewImage(cfg.Policy, 1); err != nil {
+	n.cfg, n.generation, n.policy = cfg, firstGeneration, cfg.Policy
+	if n.net.image, err = cgroupsock.NewImage(cfg.Policy, firstGeneration); err != nil {
 		return nil, err
 	}
-	b, err := n.net.Enforce(n.follower.Collector, cfg.Policy, cfg.Session, at.Group.FD(), at.Network, at.Upstream)
+	b, err := n.net.Enforce(cfg.Denials, cfg.Policy, cfg.Session, cfg.Group.FD(), cfg.Namespace, cfg.Upstream)
 	if err != nil {
 		return nil, err
 	}
 	if err := n.net.kernel.SaveState(b.Authority); err != nil {
 		return nil, err
 	}
-	if err := n.follower.ListenNetwork(n.net.kernel); err != nil {
-		return nil, err
-	}
-	n.namespace = at.Network
-	return b.Bundle, nil
+	return b.Bundle, cfg.Denials.ListenNetwork(n.net.kernel)
 }
 
-// Resume takes over what another process has held, by the policy in force, which is of a generation. That's gone, and its egress
-// with it; another one takes its place.
-func Resume(who denials.Source, cfg denials.Config, generation uint32, at Place) (*Managed, error) {
-	kernel, err := cgroupsock.Open(at.Group.FD())
+// Resume takes over the network of a session from another process, which has ended together with its egress. cfg.Policy is the policy in
+// force, of a generation.
+func Resume(cfg Config, generation uint32) (*Managed, error) {
+	kernel, err := cgroupsock.Open(cfg.Group.FD())
 	if err != nil {
 		return nil, err
 	}
@@ -98,42 +104,36 @@ func Resume(who denials.Source, cfg denials.Config, generation uint32, at Place)
 	if err != nil {
 		return nil, err
 	}
-	n.init(who, cfg, generation)
-	ports, err := n.net.startEgress(n.follower.Collector, message.Instructions{
-		Policy: cfg.Policy, Generation: generation, Upstream: at.Upstream, Authority: kernel.SavedState(),
-	}, at.Network)
+	n.cfg, n.generation, n.policy = cfg, generation, cfg.Policy
+	ports, err := n.net.startEgress(cfg.Denials, message.Instructions{
+		Policy: cfg.Policy, Generation: generation, Upstream: cfg.Upstream, Authority: kernel.SavedState(),
+	}, cfg.Namespace)
 	if err == nil {
-		err = errors.Join(kernel.Redirect(ports), n.follower.ListenNetwork(kernel))
+		err = errors.Join(kernel.Redirect(ports), cfg.Denials.ListenNetwork(kernel))
 	}
 	if err != nil {
-		n.End()
+		n.end()
 		return nil, err
 	}
-	n.namespace = at.Network
-	n.closeDenied() // it may be that the other one hadn't yet
+	n.closeDenied() // the former process may have ended before it did
 	return n, nil
 }
 
-func (n *Managed) init(who denials.Source, cfg denials.Config, generation uint32) {
-	n.follower, n.cfg = denials.NewFollower(who, cfg), cfg
-	n.generation, n.policy = generation, cfg.Policy
-}
-
-// Reload holds the session to another policy, and closes the connections that it doesn't grant. What can't be changed stays as it was.
+// Reload puts another policy into force and closes the connections that it doesn't grant. If it fails the former policy stays in force.
 func (n *Managed) Reload(generation uint32, c *policy.Compiled) error {
 	img, err := cgroupsock.NewImage(c, generation)
 	if err != nil {
 		return err
 	}
-	n.follower.Reloaded(generation, c)
-	if err = n.net.egress.Reload(generation, c); err == nil { // first: what it permits is forgotten then
+	n.cfg.Denials.Reloaded(generation, c)
+	if err = n.net.egress.Reload(generation, c); err == nil { // before the kernel, which then drops the former permissions
 		if err = n.net.kernel.Reload(img); err != nil {
 			err = errors.Join(err, n.net.egress.Reload(n.generation, n.policy))
 			n.net.kernel.Forget(n.generation)
 		}
 	}
 	if err != nil {
-		n.follower.Reloaded(n.generation, n.policy)
+		n.cfg.Denials.Reloaded(n.generation, n.policy)
 		return err
 	}
 	n.generation, n.policy = generation, c
@@ -141,56 +141,58 @@ func (n *Managed) Reload(generation uint32, c *policy.Compiled) error {
 	return nil
 }
 
-// closeDenied closes what the kernel alone has let the session connect to, where the policy in force doesn't grant it. Egress has ended what it
-// passes on.
+// closeDenied closes the sockets that the policy in force doesn't grant. Egress closes the connections that it forwards.
 func (n *Managed) closeDenied() {
-	closed, err := n.net.closeSockets(n.namespace, (*cgroupsock.Session).CloseDenied)
+	closed, err := n.net.closeSockets(n.cfg.Namespace, (*cgroupsock.Session).CloseDenied)
 	report := func(format string, args ...any) {
-		n.follower.Emit(event.Event{Kind: event.Daemon, Mechanism: "netguard", Extra: map[string]string{"what": fmt.Sprintf(format, args...)}})
+		n.cfg.Denials.Emit(event.Event{Kind: event.Daemon, Mechanism: "netguard", Extra: map[string]string{"what": fmt.Sprintf(format, args...)}})
 	}
 	if closed > 0 {
-		report("closed %d sockets that were connected to, or waited for, what the policy in force doesn't grant", closed)
+		report("closed %d sockets, connected or listening, that the policy in force doesn't grant", closed)
 	}
 	if err != nil {
-		n.follower.Warn("session %s: connections that its policy doesn't grant may be open still: %v", denials.SessionID(n.cfg.Session), err)
-		report("connections that the policy doesn't grant may be open still: %v", err)
+		n.cfg.Denials.Warn("session %s: connections that its policy doesn't grant may still be open: %v", n.cfg.ID, err)
+		report("connections that the policy doesn't grant may still be open: %v", err)
 	}
 }
 
-// EndWithin closes the sockets that others have by now of a session within this one that ends, and has a cgroup beneath and no network of its own.
+// CloseNested closes the sockets of a nested session that ends, in a cgroup, which other processes have by now. The nested session has no
+// network of its own.
 func (n *Managed) CloseNested(cgroup string) {
 	if !n.net.kernel.HasSockets() {
 		return
 	}
-	if _, err := n.net.closeSockets(n.namespace, func(s *cgroupsock.Session, d *cgroupsock.Diag) (int, error) { return s.CloseOpenIn(d, cgroup) }); err != nil {
-		n.follower.Warn("sockets of a session within session %s that others have stay open: %v", denials.SessionID(n.cfg.Session), err)
+	if _, err := n.net.closeSockets(n.cfg.Namespace, func(s *cgroupsock.Session, d *cgroupsock.Diag) (int, error) { return s.CloseOpenIn(d, cgroup) }); err != nil {
+		n.cfg.Denials.Warn("sockets of a session nested in session %s stay open in other processes: %v", n.cfg.ID, err)
 	}
 }
 
-// Counts are what the kernel counted in it.
+// Counts returns the kernel's counters of the session.
 func (n *Managed) Counts() cgroupsock.Counts { return n.net.kernel.Counts() }
 
-// End ends egress, reports what isn't reported yet, and tears the network down. What is left in the cgroup stays confined.
+// End stops egress, reports what is still unreported, and tears the network down. Processes left in the cgroup stay confined.
 func (n *Managed) End() cgroupsock.Counts {
-	counts := n.follower.EndNetwork(func() { n.net.StopEgress() }, func() cgroupsock.Counts { return n.net.End(n.namespace, false, n.follower.Warn) })
-	if n.namespace != nil {
-		_ = n.namespace.Close()
-	}
+	counts := n.end()
+	_ = n.cfg.Namespace.Close()
 	return counts
 }
 
-// NamespaceOf is the network namespace of a process, by its pidfd (setns(2), Linux 5.8).
-func NamespaceOf(pidfd int) (place *os.File, err error) {
+func (n *Managed) end() cgroupsock.Counts {
+	return n.cfg.Denials.EndNetwork(n.net.StopEgress, func() cgroupsock.Counts { return n.net.End(n.cfg.Namespace, false, n.cfg.Denials.Warn) })
+}
+
+// NamespaceOf returns the network namespace of a process, by its pidfd (setns(2), Linux 5.8).
+func NamespaceOf(pidfd int) (namespace *os.File, err error) {
 	done := make(chan error)
 	forkexec.OnThread(func() {
 		err := os.NewSyscallError("setns", unix.Setns(pidfd, unix.CLONE_NEWNET))
 		if err == nil {
-			place, err = os.Open("/proc/thread-self/ns/net")
+			namespace, err = os.Open("/proc/thread-self/ns/net")
 		}
 		done <- err
 	})
 	if err := <-done; err != nil {
 		return nil, fmt.Errorf("find its network namespace: %w", err)
 	}
-	return place, nil
+	return namespace, nil
 }

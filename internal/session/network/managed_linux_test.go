@@ -34,10 +34,10 @@ import (
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
-// mostWait is for what takes moments on a quiet machine.
+// mostWait is far above the time that tests need.
 const mostWait = time.Minute
 
-// elsewhere is a network namespace other than this process's, with what two names lead to, and a session's cgroup.
+// world is a network namespace other than this process's, with servers behind two names, and a session's cgroup.
 type world struct {
 	t         *testing.T
 	group     *cgroup.Group
@@ -49,11 +49,11 @@ type world struct {
 	emitted []event.Event
 }
 
-// Write takes an event in.
-func (w *world) Write(told *event.Event) error {
+// Write collects an event.
+func (w *world) Write(e *event.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.emitted = append(w.emitted, *told)
+	w.emitted = append(w.emitted, *e)
 	return nil
 }
 
@@ -86,16 +86,16 @@ func newWorld(t *testing.T) *world {
 	if facts.Base == "" {
 		t.Skip("needs cgroup v2: ", facts.Why)
 	}
-	e := &world{t: t}
-	runtime.LockOSThread() // for good: the thread ends with the test
+	w := &world{t: t}
+	runtime.LockOSThread() // the thread ends with the test
 	place, err := netns.New()
 	childtest.Must(t, err)
-	e.namespace = os.NewFile(uintptr(place), "net")
+	w.namespace = os.NewFile(uintptr(place), "net")
 	childtest.Must(t, nettest.LocalAddresses("93.184.215.1", "93.184.215.2"))
 	names, err := net.ListenPacket("udp", "127.0.0.1:0")
 	childtest.Must(t, err)
 	t.Cleanup(func() { _ = names.Close() })
-	e.dns = names.LocalAddr().(*net.UDPAddr).AddrPort()
+	w.dns = names.LocalAddr().(*net.UDPAddr).AddrPort()
 	go nettest.Names{"one.test": {"93.184.215.1"}, "two.test": {"93.184.215.2"}}.ServeUDP(names)
 	for _, port := range []string{":80", ":5432"} {
 		l, err := net.Listen("tcp", port)
@@ -103,29 +103,29 @@ func newWorld(t *testing.T) *world {
 		t.Cleanup(func() { _ = l.Close() })
 		go nettest.ServeWeb(l, nil)
 	}
-	e.group, err = cgroup.New(fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano()), policy.Limits{}, facts)
+	w.group, err = cgroup.New(fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano()), policy.Limits{}, facts)
 	childtest.Must(t, err)
 	t.Cleanup(func() {
-		err := e.group.Remove()
-		for end := time.Now().Add(mostWait); errors.Is(err, unix.EBUSY) && time.Now().Before(end); { // who has ended counts for a while
-			err = e.group.Remove()
+		err := w.group.Remove()
+		for end := time.Now().Add(mostWait); errors.Is(err, unix.EBUSY) && time.Now().Before(end); { // an ended process stays in the cgroup for a moment
+			err = w.group.Remove()
 		}
 		if err != nil {
 			t.Error(err)
 		}
 	})
-	e.events = event.NewQueue(e)
-	return e
+	w.events = event.NewQueue(w)
+	return w
 }
 
-// expect has curl fetch in the session.
+// expect runs curl in the session.
 func (w *world) expect(url, want string) {
 	w.t.Helper()
 	cmd := exec.Command("/usr/bin/curl", "-sS", "-m", "60", url)
 	cmd.Env = []string{"no_proxy=*"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: w.group.FD()}
 	if out, _ := cmd.CombinedOutput(); !regexp.MustCompile(want).Match(out) {
-		w.t.Errorf("%s: it says %q, want %s", url, out, want)
+		w.t.Errorf("%s: %q, want %s", url, out, want)
 	}
 }
 
@@ -142,20 +142,29 @@ func (w *world) policy(hosts ...string) *policy.Compiled {
 	return nettest.Policy(w.t, l)
 }
 
-func (w *world) site() Place {
+// config returns a session with a follower that finds the policies by find.
+func (w *world) config(c *policy.Compiled, find func() (map[uint32]*policy.Compiled, error)) Config {
 	fd, err := unix.Dup(int(w.namespace.Fd()))
 	childtest.Must(w.t, err)
-	return Place{Group: w.group, Network: os.NewFile(uintptr(fd), "net"), Upstream: []netip.AddrPort{w.dns}}
+	f := denials.NewFollower(denials.Source{Policies: find}, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: w.events})
+	return Config{
+		Session: 7, ID: denials.SessionID(7), Policy: c, Group: w.group, Namespace: os.NewFile(uintptr(fd), "net"),
+		Upstream: []netip.AddrPort{w.dns}, Denials: f,
+	}
+}
+
+// first finds a session's first policy.
+func first(c *policy.Compiled) func() (map[uint32]*policy.Compiled, error) {
+	return func() (map[uint32]*policy.Compiled, error) {
+		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
+	}
 }
 
 func (w *world) begin(c *policy.Compiled) *Managed {
 	w.t.Helper()
 	n, err := Load()
 	childtest.Must(w.t, err)
-	who := denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
-		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
-	}}
-	if _, err := n.Begin(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: w.events}, w.site()); err != nil {
+	if _, err := n.Begin(w.config(c, first(c))); err != nil {
 		w.t.Fatal(err)
 	}
 	return n
@@ -163,13 +172,13 @@ func (w *world) begin(c *policy.Compiled) *Managed {
 
 const nowhere = "Could not resolve"
 
-// A session's network is held in a network namespace that isn't this process's, by one policy and then by another.
+// A session's network is enforced in another network namespace, by one policy and then by another.
 func TestNetworkElsewhere(t *testing.T) {
-	e := newWorld(t)
-	n := e.begin(e.policy("one.test"))
-	e.expect("http://one.test/", "^hello GET http://one.test/")
-	e.expect("http://two.test/", nowhere)
-	e.expect("http://93.184.215.2:5432/", "ailed to connect|Couldn't connect")
+	w := newWorld(t)
+	n := w.begin(w.policy("one.test"))
+	w.expect("http://one.test/", "^hello GET http://one.test/")
+	w.expect("http://two.test/", nowhere)
+	w.expect("http://93.184.215.2:5432/", "ailed to connect|Couldn't connect")
 	for i, x := range []struct {
 		hosts            []string
 		one, two, number string
@@ -178,56 +187,56 @@ func TestNetworkElsewhere(t *testing.T) {
 		{nil, nowhere, nowhere, "onnect"},
 		{[]string{"one.test", "two.test"}, "^hello", "^hello", "onnect"},
 	} {
-		childtest.Must(t, n.Reload(uint32(i+2), e.policy(x.hosts...)))
-		e.expect("http://one.test/", x.one)
-		e.expect("http://two.test/", x.two)
-		e.expect("http://93.184.215.2:5432/", x.number)
+		childtest.Must(t, n.Reload(uint32(i+2), w.policy(x.hosts...)))
+		w.expect("http://one.test/", x.one)
+		w.expect("http://two.test/", x.two)
+		w.expect("http://93.184.215.2:5432/", x.number)
 	}
 	childtest.Must(t, nettest.Loopback("93.184.215.1/32"))
-	e.expect("http://one.test/", nowhere) // it's the machine's own address from now on
-	e.expect("http://two.test/", "^hello")
+	w.expect("http://one.test/", nowhere) // now an address of the machine
+	w.expect("http://two.test/", "^hello")
 	if c := n.End(); c.Denied == 0 {
 		t.Errorf("%+v", c)
 	}
 	for _, want := range []string{"denial dns://two.test dns_denied", "denial tcp://93.184.215.2:5432 host_not_listed", "denial tcp://93.184.215.1:443 private_address"} {
-		if !e.waitEvent(want) {
-			t.Errorf("no event %q among %+v", want, e.emitted)
+		if !w.waitEvent(want) {
+			t.Errorf("no event %q among %+v", want, w.emitted)
 		}
 	}
-	e.expect("http://one.test/", "Could not resolve|onnect")
+	w.expect("http://one.test/", "Could not resolve|onnect")
 }
 
-// A reload closes the connections that the new policy doesn't grant, whether an address granted them or a name, and leaves those that it
-// grants. The end closes what somebody outside has by then.
+// A reload closes the connections that the new policy doesn't grant, by address or by name, and leaves the others open. The end closes
+// sockets in processes outside the session.
 func TestNetworkCloses(t *testing.T) {
-	e := newWorld(t)
+	w := newWorld(t)
 	const byName, byNumber = "one.test:5432", "93.184.215.2:5432"
-	n := e.begin(e.policy(byName, byNumber))
-	name, number := e.connect("one.test"), e.connect("93.184.215.2")
+	n := w.begin(w.policy(byName, byNumber))
+	name, number := w.connect("one.test"), w.connect("93.184.215.2")
 	for i, x := range []struct {
 		hosts        []string
 		name, number bool
 	}{{[]string{byName, byNumber}, true, true}, {[]string{byName}, true, false}, {[]string{byNumber}, false, false}} {
-		childtest.Must(t, n.Reload(uint32(i+2), e.policy(x.hosts...)))
+		childtest.Must(t, n.Reload(uint32(i+2), w.policy(x.hosts...)))
 		if name.open() != x.name || number.open() != x.number {
 			t.Errorf("%v: open by name: %t, by number: %t", x.hosts, name.open(), number.open())
 		}
 	}
-	if !e.waitEvent("closed 1 sockets") {
-		t.Errorf("no event among %+v", e.emitted)
+	if !w.waitEvent("closed 1 sockets") {
+		t.Errorf("no event among %+v", w.emitted)
 	}
-	outside := e.connect("93.184.215.2")
+	outside := w.connect("93.184.215.2")
 	childtest.Must(t, cgroup.MoveTo(outside.cmd.Process.Pid, os.Getpid()))
 	if !outside.open() {
 		t.Error("it's closed before the end")
 	}
 	n.End()
 	if outside.open() {
-		t.Error("what somebody outside has stays open")
+		t.Error("a socket of a process outside stays open")
 	}
 }
 
-// connection is a program's that has connected to a port 5432 in the session, and waits for its end.
+// connection is a connection to port 5432 of a program in the session, which waits for its end.
 type connection struct {
 	cmd *exec.Cmd
 	out *os.File
@@ -252,58 +261,58 @@ func (w *world) connect(host string) *connection {
 		_ = cmd.Wait()
 		_ = r.Close()
 	})
-	if said, err := io.ReadAll(io.LimitReader(r, 4)); string(said) != "open" || err != nil {
-		w.t.Fatalf("%s: it says %q: %v", host, said, err)
+	if got, err := io.ReadAll(io.LimitReader(r, 4)); string(got) != "open" || err != nil {
+		w.t.Fatalf("%s: %q: %v", host, got, err)
 	}
 	return &connection{cmd, r}
 }
 
-// open says whether it still is: when it ends so does the program.
+// open reports whether the connection is open: the program ends with it.
 func (c *connection) open() bool {
 	_ = c.out.SetReadDeadline(time.Now().Add(time.Second / 2))
 	_, err := c.out.Read(make([]byte, 1))
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// What is refused just before the end, while the session's policies are still looked for, is told before it has ended.
-func TestNetworkEndsWhileItLooks(t *testing.T) {
-	e := newWorld(t)
-	c := e.policy("one.test")
+// A denial just before the end is reported before End returns, also while the session's policies are still being loaded.
+func TestEndDuringPolicyLoad(t *testing.T) {
+	w := newWorld(t)
+	c := w.policy("one.test")
 	n, err := Load()
 	childtest.Must(t, err)
-	looks, found, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	who := denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
-		close(looks)
+	loading, found, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	cfg := w.config(c, func() (map[uint32]*policy.Compiled, error) {
+		close(loading)
 		<-found
-		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
-	}}
-	if _, err := n.Begin(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, e.site()); err != nil {
+		return first(c)()
+	})
+	if _, err := n.Begin(cfg); err != nil {
 		t.Fatal(err)
 	}
-	e.expect("http://93.184.215.2:5432/", "onnect")
-	<-looks
+	w.expect("http://93.184.215.2:5432/", "onnect")
+	<-loading
 	go func() {
 		n.End()
-		_, _ = e.events.Close()
+		_, _ = w.events.Close()
 		close(ended)
 	}()
 	select {
-	case <-ended: // it hasn't waited
+	case <-ended: // End hasn't waited
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(found)
 	<-ended
-	if len(e.emitted) == 0 || e.emitted[0].Target != "tcp://93.184.215.2:5432" {
-		t.Errorf("told %+v", e.emitted)
+	if len(w.emitted) == 0 || w.emitted[0].Target != "tcp://93.184.215.2:5432" {
+		t.Errorf("reported %+v", w.emitted)
 	}
 }
 
-// Egress that dies is started again, by the policy in force; one that takes no other policy is ended for it.
+// Egress is restarted with the policy in force when it dies. It is killed when it doesn't accept a policy.
 func TestNetworkEgress(t *testing.T) {
-	e := newWorld(t)
-	n := e.begin(e.policy("one.test"))
+	w := newWorld(t)
+	n := w.begin(w.policy("one.test"))
 	defer n.End()
-	pid := func() int { // of the child that is egress
+	pid := func() int { // of egress
 		for _, child := range proc.Children()(os.Getpid()) {
 			if text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); strings.HasPrefix(string(text), "toolguardd\x00egress\x00") {
 				return child
@@ -312,61 +321,58 @@ func TestNetworkEgress(t *testing.T) {
 		t.Fatal("there's no egress")
 		return 0
 	}
-	childtest.Must(t, n.Reload(2, e.policy("two.test")))
-	first := pid()
-	childtest.Must(t, syscall.Kill(first, syscall.SIGKILL))
-	if !e.waitEvent("egress died") {
-		t.Error("its death isn't told")
+	childtest.Must(t, n.Reload(2, w.policy("two.test")))
+	former := pid()
+	childtest.Must(t, syscall.Kill(former, syscall.SIGKILL))
+	if !w.waitEvent("egress died") {
+		t.Error("its death isn't reported")
 	}
-	e.expect("http://two.test/", "^hello")
-	e.expect("http://one.test/", nowhere)
+	w.expect("http://two.test/", "^hello")
+	w.expect("http://one.test/", nowhere)
 	stopped := pid()
 	childtest.Must(t, syscall.Kill(stopped, syscall.SIGSTOP))
-	childtest.Must(t, n.Reload(3, e.policy("one.test")))
-	if pid() == stopped || stopped == first {
-		t.Error("what takes no other policy goes on")
+	childtest.Must(t, n.Reload(3, w.policy("one.test")))
+	if pid() == stopped || stopped == former {
+		t.Error("an egress that accepts no policy keeps running")
 	}
-	e.expect("http://one.test/", "^hello")
-	e.expect("http://two.test/", nowhere)
+	w.expect("http://one.test/", "^hello")
+	w.expect("http://two.test/", nowhere)
 }
 
-// Another process takes over what one has held, by the policy in force and with the same certificate authority.
+// Another process takes over the network with the policy in force and the same certificate authority.
 func TestNetworkResumed(t *testing.T) {
-	e := newWorld(t)
-	c := e.policy("one.test")
-	former := e.begin(c)
+	w := newWorld(t)
+	c := w.policy("one.test")
+	former := w.begin(c)
 	ca, err := egress.NewAuthority()
 	childtest.Must(t, err)
-	kept, err := json.Marshal(ca)
+	saved, err := json.Marshal(ca)
 	childtest.Must(t, err)
-	childtest.Must(t, former.net.kernel.SaveState(kept))
-	e.expect("http://one.test/", "^hello")
-	former.End() // as if it were gone
-	e.expect("http://one.test/", "Could not resolve|onnect")
-	who := denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
-		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
-	}}
-	n, err := Resume(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, 1, e.site())
+	childtest.Must(t, former.net.kernel.SaveState(saved))
+	w.expect("http://one.test/", "^hello")
+	former.End() // as if its process had ended
+	w.expect("http://one.test/", "Could not resolve|onnect")
+	n, err := Resume(w.config(c, first(c)), api.FirstGeneration)
 	childtest.Must(t, err)
-	if got := string(n.net.egress.Ready().Authority); got != string(kept) {
+	if got := string(n.net.egress.Ready().Authority); got != string(saved) {
 		t.Errorf("the authority is %q", got)
 	}
-	e.expect("http://one.test/", "^hello")
-	e.expect("http://two.test/", nowhere)
+	w.expect("http://one.test/", "^hello")
+	w.expect("http://two.test/", nowhere)
 	n.End()
-	if !e.waitEvent("denial dns://two.test dns_denied") {
-		t.Errorf("no event among %+v", e.emitted)
+	if !w.waitEvent("denial dns://two.test dns_denied") {
+		t.Errorf("no event among %+v", w.emitted)
 	}
-	if left, _ := filepath.Glob(e.group.Path() + "/*/"); len(left) > 0 {
+	if left, _ := filepath.Glob(w.group.Path() + "/*/"); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }
 
 // The network namespace of a process is found by its pidfd.
 func TestNetworkOf(t *testing.T) {
-	e := newWorld(t)
+	w := newWorld(t)
 	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil { // where this thread is
+	if err := cmd.Start(); err != nil { // in this thread's namespace
 		t.Fatal(err)
 	}
 	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
@@ -377,7 +383,7 @@ func TestNetworkOf(t *testing.T) {
 	childtest.Must(t, err)
 	defer found.Close()
 	var want, got unix.Stat_t
-	childtest.Must(t, unix.Fstat(int(e.namespace.Fd()), &want))
+	childtest.Must(t, unix.Fstat(int(w.namespace.Fd()), &want))
 	if err := unix.Fstat(int(found.Fd()), &got); err != nil || got.Ino != want.Ino {
 		t.Errorf("%d, want %d, %v", got.Ino, want.Ino, err)
 	}
