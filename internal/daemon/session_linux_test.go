@@ -315,7 +315,7 @@ func TestUnwaited(t *testing.T) {
 	if n := s.kernel.Counts().Tasks; n != 1 || leaving().sessions != 1 {
 		t.Errorf("the kernel has %d tasks, want 1, or the session doesn't count in the quota: %+v", n, leaving())
 	}
-	if _, err := d.kernel.Resume(s.number); !errors.Is(err, loader.ErrOver) {
+	if _, err := d.kernel.Resume(s.number); !errors.Is(err, loader.ErrEnded) {
 		t.Errorf("taken over: %v", err)
 	}
 	time.Sleep(100 * time.Millisecond)
@@ -329,7 +329,7 @@ func TestUnwaited(t *testing.T) {
 	if leaving() != (usage{}) {
 		t.Errorf("%+v is reserved for a session that was freed", leaving())
 	}
-	if _, err := d.kernel.Resume(s.number); !errors.Is(err, loader.ErrOver) {
+	if _, err := d.kernel.Resume(s.number); !errors.Is(err, loader.ErrEnded) {
 		t.Errorf("taken over after it was freed: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func (d *Daemon) takeOver() {
 			continue
 		}
 		switch err := d.resume(id); {
-		case errors.Is(err, loader.ErrOver):
+		case errors.Is(err, loader.ErrEnded):
 			d.removeEnded(id)
 		case err != nil:
 			d.log("session %s can't be taken over: it stays confined, and its denials go unreported: %v", id, err)

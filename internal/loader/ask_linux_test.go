@@ -86,7 +86,7 @@ func (a *asker) ask(fd int, need policy.Caps, hot bool) (policy.Caps, error) {
 func TestAgree(t *testing.T) {
 	a := newAsker(t)
 	r := rand.New(rand.NewPCG(1, 2))
-	narrower, held, rounds := 0, 0, 12
+	narrower, byHardLink, rounds := 0, 0, 12
 	if os.Getenv("TOOLGUARD_VM") != "" { // the program is the same as on the machine itself, and an emulated one is slow
 		rounds = 2
 	}
@@ -105,7 +105,7 @@ func TestAgree(t *testing.T) {
 					narrower++
 				}
 				if v, _ := c.CheckFSInput(tree{}, f.path, policy.Read); c.CheckFS(f.path, policy.Read).Allow && !v.Allow {
-					held++
+					byHardLink++
 				}
 			}
 		}
@@ -113,8 +113,8 @@ func TestAgree(t *testing.T) {
 			_ = unix.Close(f.fd)
 		}
 	}
-	if narrower < 8*rounds || held < rounds {
-		t.Errorf("an alias removed capabilities %d times, and a hard link %d times: too few to compare", narrower, held)
+	if narrower < 8*rounds || byHardLink < rounds {
+		t.Errorf("an alias removed capabilities %d times, and a hard link %d times: too few to compare", narrower, byHardLink)
 	}
 }
 

@@ -87,15 +87,15 @@ var opNames = [...]string{
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }
 
-// doors are the names of Detail's values; bpf/lib/report.h has the same lists.
-var doors = map[Op][]string{
+// variants are the names of Detail's values; bpf/lib/report.h has the same lists.
+var variants = map[Op][]string{
 	OpMount:  {"", "mount", "move_mount", "umount", "remount", "pivot_root", "chroot"},
 	OpKernel: {"", "bpf", "perf_event", "loading a module", "code for the kernel", "io_uring"},
 }
 
 // Door is the variant of the operation; "" if it has none.
 func (e *Event) Door() string {
-	if names := doors[e.Op]; names != nil {
+	if names := variants[e.Op]; names != nil {
 		return name(names, e.Detail)
 	}
 	return ""

@@ -28,7 +28,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
-func init() { orders["execute on input"] = executeOnInput }
+func init() { childCommands["execute on input"] = executeOnInput }
 
 // A program whose arguments are to be looked at when the session has got another policy, also one whose image lies where the first
 // one's did, is killed: the lists of the first policy no longer exist.
@@ -53,7 +53,7 @@ func TestExchangedDuringExec(t *testing.T) {
 		must(t, err)
 		first := s.at.Image
 		var h *collected
-		var p *paused
+		var p *pausedExec
 		confined(t, s, func() {
 			h = listen(s)
 			p = startPaused(t)
@@ -245,19 +245,19 @@ func executes(file string, argv []string) (bool, error) {
 	return ws.ExitStatus() == 0, nil
 }
 
-// paused is a child whose execve can be paused half way: it has to wait until the process's other threads have ended, and one
+// pausedExec is a child whose execve can be paused half way: it has to wait until the process's other threads have ended, and one
 // that is traced ends when the tracer lets it.
-type paused struct {
+type pausedExec struct {
 	cmd    *exec.Cmd
 	thread int
-	tell   *os.File
+	input  *os.File
 }
 
-func startPaused(t *testing.T) *paused {
+func startPaused(t *testing.T) *pausedExec {
 	r, w, err := os.Pipe()
 	must(t, err)
 	defer r.Close()
-	p := &paused{cmd: childtest.Command(t, 0, []string{"execute on input"}), tell: w}
+	p := &pausedExec{cmd: childtest.Command(t, 0, []string{"execute on input"}), input: w}
 	p.cmd.Stdin = r
 	out, err := p.cmd.StdoutPipe()
 	if err == nil {
@@ -267,7 +267,7 @@ func startPaused(t *testing.T) *paused {
 		t.Error(err)
 		return nil
 	}
-	late := time.AfterFunc(time.Minute, func() { _ = p.cmd.Process.Kill() }) // nothing else ends a wait for what doesn't come
+	late := time.AfterFunc(time.Minute, func() { _ = p.cmd.Process.Kill() }) // otherwise a missing event would block for ever
 	t.Cleanup(func() { late.Stop() })
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	if p.thread, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
@@ -277,10 +277,10 @@ func startPaused(t *testing.T) *paused {
 }
 
 // execute has the child execute, and does something meanwhile.
-func (p *paused) execute(t *testing.T, meanwhile func()) {
+func (p *pausedExec) execute(t *testing.T, meanwhile func()) {
 	t.Helper()
 	_, _, e := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(p.thread), 0, unix.PTRACE_O_TRACEEXIT, 0, 0)
-	err := errors.Join(errno(e), p.tell.Close())
+	err := errors.Join(errno(e), p.input.Close())
 	var ws unix.WaitStatus
 	if err == nil {
 		_, err = unix.Wait4(p.thread, &ws, unix.WALL, nil)

@@ -26,8 +26,8 @@ const (
 // kinds.
 const Sockets = flagStream | flagDatagram
 
-// named has the flags by names of system calls. The seccomp filter distinguishes the calls of one flag.
-var named = []struct {
+// callFlags has the flags by names of system calls. The seccomp filter distinguishes the calls of one flag.
+var callFlags = []struct {
 	flag  Flags
 	calls []string
 }{
@@ -51,13 +51,13 @@ func FlagsOf(c *policy.Compiled) Flags {
 		}
 		if l.Defaults[policy.Net] == policy.Deny {
 			flags &^= flagNetFree
-			flags &= granted(l.Net.Rules()) | ^(flagStream | flagDatagram)
+			flags &= socketFlags(l.Net.Rules()) | ^(flagStream | flagDatagram)
 		}
 	}
 	if !spoke {
 		flags &^= flagNamespaces
 	}
-	for _, n := range named {
+	for _, n := range callFlags {
 		if slices.ContainsFunc(n.calls, func(call string) bool { return allows(c, call) }) {
 			flags |= n.flag
 		}
@@ -65,8 +65,8 @@ func FlagsOf(c *policy.Compiled) Flags {
 	return flags
 }
 
-// granted returns the kinds of internet sockets that net rules need.
-func granted(rules []*policy.Rule) (flags Flags) {
+// socketFlags returns the kinds of internet sockets that net rules need.
+func socketFlags(rules []*policy.Rule) (flags Flags) {
 	for _, r := range rules {
 		switch {
 		case !r.Net.Allow:

@@ -15,7 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 )
 
-// program is a BPF program that runs until end, in place of one that follows an image or adopts a thread.
+// program is a BPF program that runs until end. It stands for one that reads an image or adopts a thread.
 type program struct {
 	*stayStay
 	ended chan error
@@ -66,7 +66,7 @@ func waits(t *testing.T, f func() error, begun func() bool) {
 	go func() { done <- f() }()
 	for !begun() {
 		if !p.runs() {
-			t.Fatal("it waits before it does what programs may not see")
+			t.Fatal("it waits before it makes the change that programs may not see")
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -80,7 +80,7 @@ func waits(t *testing.T, f func() error, begun func() bool) {
 	must(t, <-done)
 }
 
-// A program that has found a thread among those to be adopted may adopt it later. When a session is shut there's none such left.
+// A program that has found a pending thread may adopt it later. CancelThread waits for such programs.
 func TestCancelThreadWaits(t *testing.T) {
 	k := kernel(t)
 	s, _ := begin(t, k)

@@ -1,6 +1,6 @@
 package loader
 
-// hook is what a program of bpf/ is attached to: bpf_lsm_NAME, with its key as NAME, or, for programs that only observe (fentry,
+// hook is the attach point of a program of bpf/: bpf_lsm_NAME, with its key as NAME, or, for programs that only observe (fentry,
 // tp_btf), the function or tracepoint.
 type hook struct {
 	mediates string
@@ -23,17 +23,17 @@ var hooks = map[string]hook{
 	"ptrace_access_check": {mediates: "tracing, and reading another process's memory and descriptors"},
 	"ptrace_traceme":      {mediates: "asking to be traced"},
 	"file_fcntl":          {mediates: "files that send signals"},
-	"security_file_free":  {mediates: "nothing: it forgets files that send signals"},
+	"security_file_free":  {mediates: "nothing: it removes the records of files that send signals"},
 	"file_send_sigiotask": {mediates: "signals that files send"},
 
 	// unix.c
 	"socket_create":       {mediates: "making a socket"},
 	"socket_post_create":  {mediates: "nothing: it remembers whose a socket is"},
-	"socket_bind":         {mediates: "nothing: it remembers whose a unix socket is that was given to a session"},
-	"socket_setsockopt":   {mediates: "options that have a socket take others' addresses or join groups"},
+	"socket_bind":         {mediates: "nothing: it records the owner of a unix socket that a session received"},
+	"socket_setsockopt":   {mediates: "options by which a socket uses foreign addresses or joins groups"},
 	"unix_stream_connect": {mediates: "connecting to a unix socket"},
 	"unix_may_send":       {mediates: "sending to a unix socket"},
-	"kern_path":           {mediates: "nothing: it tells the path by which a unix socket was found"},
+	"kern_path":           {mediates: "nothing: it records the path by which a unix socket was found"},
 
 	// directory.c
 	"path_mknod":   {mediates: "creating a file, fifo, socket or device"},
@@ -46,15 +46,15 @@ var hooks = map[string]hook{
 
 	// file.c
 	"file_open":           {mediates: "opening a file or folder"},
-	"file_receive":        {mediates: "descriptors that come from other processes"},
+	"file_receive":        {mediates: "descriptors from other processes"},
 	"path_truncate":       {mediates: "truncating a file by its path"},
 	"path_chmod":          {mediates: "changing a file's mode"},
 	"path_chown":          {mediates: "changing a file's owner"},
 	"path_notify":         {mediates: "watching a file or folder"},
-	"mnt_want_write":      {mediates: "nothing: it tells the mount through which metadata is changed"},
-	"mnt_want_write_file": {mediates: "nothing: it tells the mount of an open file whose metadata is changed"},
-	"filename_lookup":     {mediates: "nothing: it tells the path that readlink asks for"},
-	"user_path_at_empty":  {mediates: "nothing: it tells the path that readlink asks for", optional: "since Linux 6.11 filename_lookup is called instead"},
+	"mnt_want_write":      {mediates: "nothing: it records the mount through which metadata is changed"},
+	"mnt_want_write_file": {mediates: "nothing: it records the mount of an open file whose metadata is changed"},
+	"filename_lookup":     {mediates: "nothing: it records the path that readlink reads"},
+	"user_path_at_empty":  {mediates: "nothing: it records the path that readlink reads", optional: "since Linux 6.11 filename_lookup is called instead"},
 	"inode_readlink":      {mediates: "reading a symlink's text"},
 	"inode_setattr":       {mediates: "changing a file's times"},
 	"inode_setxattr":      {mediates: "extended attributes"},
@@ -63,12 +63,12 @@ var hooks = map[string]hook{
 	"inode_remove_acl":    {mediates: "removing access control lists", optional: "before Linux 6.2 they are extended attributes"},
 	"inode_file_setattr":  {mediates: "file flags by a call of their own", optional: "before Linux 6.17 only ioctl changes them"},
 	"file_ioctl":          {mediates: "ioctl on files, and typing into terminals"},
-	"file_ioctl_compat":   {mediates: "ioctl of 32-bit calls", optional: "before Linux 6.8 they come by file_ioctl"},
+	"file_ioctl_compat":   {mediates: "ioctl of 32-bit calls", optional: "before Linux 6.8 file_ioctl is called for them"},
 
 	// exec.c
-	"bprm_creds_for_exec":  {mediates: "the beginning of an execve, and who only asks whether it would be allowed"},
-	"bprm_check_security":  {mediates: "what is executed"},
-	"bprm_committed_creds": {mediates: "the arguments of what is executed"},
+	"bprm_creds_for_exec":  {mediates: "the start of an execve, and its mere check (AT_EXECVE_CHECK)"},
+	"bprm_check_security":  {mediates: "executed programs"},
+	"bprm_committed_creds": {mediates: "the arguments of executed programs"},
 	"mmap_file":            {mediates: "mapping a file executable"},
 	"file_mprotect":        {mediates: "making a mapped file executable"},
 
@@ -82,14 +82,14 @@ var hooks = map[string]hook{
 	"userns_create":         {mediates: "new user namespaces"},
 	"bpf":                   {mediates: "the bpf call"},
 	"perf_event_open":       {mediates: "performance events"},
-	"kernel_module_request": {mediates: "kernel modules, asked for by what a process does"},
+	"kernel_module_request": {mediates: "kernel modules that a process's actions load"},
 	"kernel_read_file":      {mediates: "kernel modules and kernels, from files"},
 	"kernel_load_data":      {mediates: "kernel modules and kernels, from memory"},
-	"uring_allowed":         {mediates: "io_uring", optional: "before Linux 6.15 the filter of system calls alone refuses it"},
+	"uring_allowed":         {mediates: "io_uring", optional: "before Linux 6.15 only the system call filter denies it"},
 	"uring_sqpoll":          {mediates: "io_uring with a thread of the kernel's"},
 	"uring_cmd":             {mediates: "ioctl by io_uring"},
 	"uring_override_creds":  {mediates: "io_uring with registered credentials"},
 
 	// syscall.c
-	"audit_seccomp": {mediates: "nothing: it tells of refused system calls", optional: "without CONFIG_AUDITSYSCALL nobody is told of refused system calls"},
+	"audit_seccomp": {mediates: "nothing: it reports denied system calls", optional: "without CONFIG_AUDITSYSCALL denied system calls aren't reported"},
 }

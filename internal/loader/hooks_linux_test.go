@@ -58,7 +58,7 @@ func TestPreemption(t *testing.T) {
 	if mode := preemption(); !slices.Contains([]string{"none", "voluntary", "full", "lazy", "unknown"}, mode) {
 		t.Errorf("%q", mode)
 	}
-	if detail, err := known(); err != nil {
+	if detail, err := checkTaskStorage(); err != nil {
 		t.Errorf("%s: %v", detail, err) // every kernel that the tests run on does
 	}
 }

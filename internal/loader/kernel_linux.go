@@ -14,9 +14,9 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
-// current is the folder of this version. It's renamed into place when it's complete. The programs of several versions can be attached at
+// versionFolder is the folder of this version. It's renamed into place when it's complete. The programs of several versions can be attached at
 // the same time; each confines only its own sessions.
-const current = bpffs.Root + "/" + version
+const versionFolder = bpffs.Root + "/" + version
 
 // Kernel is toolguard's state in the kernel.
 type Kernel struct {
@@ -40,7 +40,7 @@ func Open(note func(string)) (*Kernel, error) {
 		return k, err
 	}
 	err = install(note)
-	record(err)
+	recordFailure(err)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func openPinned() (_ *Kernel, err error) {
 }
 
 func openPin(name string) (*ebpf.Map, error) {
-	m, err := ebpf.LoadPinnedMap(filepath.Join(current, name), nil)
+	m, err := ebpf.LoadPinnedMap(filepath.Join(versionFolder, name), nil)
 	if err != nil {
 		return nil, fmt.Errorf("open the map %s: %w", name, err)
 	}
@@ -123,10 +123,10 @@ func install(note func(string)) error {
 	}
 	defer l.close()
 	return l.with(func() error {
-		if _, err := os.Stat(current); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(versionFolder); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := ready(); err != nil {
+		if err := unmetRequirement(); err != nil {
 			return err
 		}
 		mounted, err := mountBPF()
@@ -139,10 +139,10 @@ func install(note func(string)) error {
 		if err := bpffs.Folder(bpffs.Root); err != nil {
 			return err
 		}
-		if err := tidy(note); err != nil {
+		if err := removeStale(note); err != nil {
 			return err
 		}
-		return installIn(current + partial)
+		return installIn(versionFolder + partial)
 	})
 }
 
@@ -154,5 +154,5 @@ func installIn(fresh string) error {
 	if err := load(fresh); err != nil {
 		return errors.Join(err, os.RemoveAll(fresh))
 	}
-	return os.Rename(fresh, current)
+	return os.Rename(fresh, versionFolder)
 }

@@ -19,7 +19,7 @@ func load(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := prune(spec.Programs); err != nil {
+	if err := removeMissingHooks(spec.Programs); err != nil {
 		return err
 	}
 	created, err := createMaps(spec)
@@ -54,8 +54,8 @@ func makeRings(rings *ebpf.Map) error {
 	return nil
 }
 
-// prune removes the programs for optional hooks that this kernel doesn't have.
-func prune(programs map[string]*ebpf.ProgramSpec) error {
+// removeMissingHooks removes the programs for optional hooks that this kernel doesn't have.
+func removeMissingHooks(programs map[string]*ebpf.ProgramSpec) error {
 	kernel, err := btf.LoadKernelSpec()
 	if err != nil {
 		return fmt.Errorf("read the kernel's BTF: %w", err)

@@ -28,23 +28,22 @@ var (
 
 type tree = loadertest.Tree
 
-// A thread that is put into a session must end, and the process's first thread doesn't end before the process: it's kept for
-// the main goroutine.
+// A thread that is added to a session must end, but the process's first thread ends with the process: it's reserved for the main goroutine.
 func init() { runtime.LockOSThread() }
 
 func TestMain(m *testing.M) {
 	childtest.Main(m, func(order []string) (any, error) {
-		return orders[order[0]](order[1:])
+		return childCommands[order[0]](order[1:])
 	})
 }
 
-// orders are what children do.
-var orders = map[string]func(args []string) (any, error){
+// childCommands are the actions of child processes.
+var childCommands = map[string]func(args []string) (any, error){
 	"own a session":  ownSession,
 	"start sessions": startSessions,
 }
 
-// kernel is this machine's, opened, for tests of what the programs do.
+// kernel opens this machine's programs, or skips the test.
 func kernel(t testing.TB) *Kernel {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -64,13 +63,13 @@ func kernel(t testing.TB) *Kernel {
 	return k
 }
 
-// begin makes a session with the given fs rules, "PATH CAPS" or "**/LAST CAPS" each, and nothing else allowed.
+// begin begins a session with the given fs rules, "PATH CAPS" or "**/LAST CAPS" each, that denies all else.
 func begin(t testing.TB, k *Kernel, rules ...string) (*Session, *policy.Compiled) {
 	t.Helper()
 	return beginWith(t, k, 0, rules...)
 }
 
-// beginWith makes one that has these flags, too.
+// beginWith is begin with flags.
 func beginWith(t testing.TB, k *Kernel, flags Flags, rules ...string) (*Session, *policy.Compiled) {
 	t.Helper()
 	c := compile(t, rules...)
@@ -90,10 +89,10 @@ func newID() uint64 {
 // confined runs f on a thread in the session.
 func confined(t testing.TB, s *Session, f func()) {
 	t.Helper()
-	must(t, inside(s, f))
+	must(t, runInside(s, f))
 }
 
-func inside(s *Session, f func()) error {
+func runInside(s *Session, f func()) error {
 	return childtest.Thread(func() error {
 		err := s.Adopt()
 		if err == nil {

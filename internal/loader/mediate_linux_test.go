@@ -18,8 +18,8 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// lay lays out what the tries find.
-func lay(t *testing.T, dir string) {
+// makeTryFiles creates the files that the tries use.
+func makeTryFiles(t *testing.T, dir string) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -107,7 +107,7 @@ func bindElsewhere(args []string) (any, error) {
 }
 
 // surround makes the processes and files outside the session, and returns the child's end of the socket for descriptors.
-func surround(t *testing.T, p *place) *os.File {
+func surround(t *testing.T, p *tryState) *os.File {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -184,18 +184,18 @@ func TestMediates(t *testing.T) {
 			dir, err := os.MkdirTemp(base, "mediates")
 			must(t, err)
 			t.Cleanup(func() { _ = exec.Command("sh", "-c", "umount -l "+dir+"/*/all/mnt; rm -rf "+dir).Run() })
-			p, run := around(t, dir+"/outside")
+			p, run := tryAt(t, dir+"/outside")
 			compareAnswers(t, p, run(), func(a try) error { return a.free })
-			p, run = around(t, dir+"/inside")
+			p, run = tryAt(t, dir+"/inside")
 			compareAnswers(t, p, confine(t, k, p, run), func(a try) error { return a.want })
 		})
 	}
 }
 
-// around lays out a place, and runs everything there.
-func around(t *testing.T, dir string) (p *place, run func() map[string]string) {
-	p = &place{Dir: dir, Toolguard: os.Getpid()}
-	lay(t, dir)
+// tryAt creates the files and performs all tries.
+func tryAt(t *testing.T, dir string) (p *tryState, run func() map[string]string) {
+	p = &tryState{Dir: dir, Toolguard: os.Getpid()}
+	makeTryFiles(t, dir)
 	fds := surround(t, p)
 	return p, func() (answers map[string]string) {
 		p.Thread = unix.Gettid()
@@ -214,7 +214,7 @@ func around(t *testing.T, dir string) (p *place, run func() map[string]string) {
 }
 
 // confine runs everything in a session, and checks its events.
-func confine(t *testing.T, k *Kernel, p *place, run func() map[string]string) (answers map[string]string) {
+func confine(t *testing.T, k *Kernel, p *tryState, run func() map[string]string) (answers map[string]string) {
 	self, _ := os.Readlink("/proc/self/exe")
 	dir := p.Dir
 	s, c := begin(t, k, self+" read+execute", "/usr read+execute", "/bin read+execute", "/lib read+execute", "/lib64 read+execute",
@@ -240,7 +240,7 @@ func confine(t *testing.T, k *Kernel, p *place, run func() map[string]string) (a
 var numbers = regexp.MustCompile(`#[0-9]+|/pts/[0-9]+`)
 
 // compareEvents compares a session's events with those that are wanted.
-func compareEvents(t *testing.T, p *place, h *collected, lines []string) {
+func compareEvents(t *testing.T, p *tryState, h *collected, lines []string) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/denials")
 	must(t, err)
@@ -269,14 +269,14 @@ func compareEvents(t *testing.T, p *place, h *collected, lines []string) {
 
 // differs reports whether the operation or its event depends on the kernel: the overlay beneath /var/tmp makes no whiteouts, on some
 // kernels no unnamed files, and on others maps its layer's file.
-func (p *place) differs(what string) bool {
+func (p *tryState) differs(what string) bool {
 	return strings.HasPrefix(p.Dir, "/var/tmp/") &&
 		(strings.Contains(what, "whiteout") || strings.Contains(what, "unnamed") || strings.Contains(what, "#N") ||
 			strings.Contains(what, "map rule"))
 }
 
-// judge compares what came of everything with what was to come of it.
-func compareAnswers(t *testing.T, p *place, answers map[string]string, wanted func(try) error) {
+// judge compares all results with the expected ones.
+func compareAnswers(t *testing.T, p *tryState, answers map[string]string, wanted func(try) error) {
 	t.Helper()
 	for _, a := range allTries() {
 		if p.differs(a.name) {

@@ -24,7 +24,7 @@ func TestFirstPIDNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := firstPIDNamespace(fmt.Sprintf("/proc/%d/ns/pid", cmd.Process.Pid)); err == nil {
-		t.Error("another one is taken for the first")
+		t.Error("another namespace passes for the first one")
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()

@@ -18,18 +18,18 @@ import (
 // The socket options that the seccomp filter denies in a restricted network are denied by every way to set them.
 func TestSocketOptions(t *testing.T) {
 	k := kernel(t)
-	held, c := beginWith(t, k, Sockets|flagIOUring)
+	restricted, c := beginWith(t, k, Sockets|flagIOUring)
 	free, _ := beginWith(t, k, Sockets|flagIOUring|flagNetFree)
 	ttl := [2]uint32{unix.IPPROTO_IP, unix.IP_TTL}
 	var h *collected
 	var want []string
-	for s, name := range map[*Session]string{nil: "outside", held: "held", free: "free"} {
+	for s, name := range map[*Session]string{nil: "outside", restricted: "restricted", free: "free"} {
 		err := as(s, func() error {
-			if s == held {
+			if s == restricted {
 				h = listen(s)
 			}
 			for _, o := range append(slices.Clone(seccomp.SocketOptions), ttl) {
-				denied := s == held && o != ttl
+				denied := s == restricted && o != ttl
 				for way, set := range map[string]func(fd int, o [2]uint32) error{"setsockopt": set, "io_uring": setByRing} {
 					err := setOn(o, set)
 					if way == "io_uring" && errors.Is(err, unix.EOPNOTSUPP) && os.Getenv("TOOLGUARD_VM") == "6.1" { // since Linux 6.7
@@ -50,7 +50,7 @@ func TestSocketOptions(t *testing.T) {
 		})
 		must(t, err)
 	}
-	end(t, held, free)
+	end(t, restricted, free)
 	var reported []string
 	for i, line := range h.lines(c) {
 		_, line, _ = strings.Cut(line, " ")

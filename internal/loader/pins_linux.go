@@ -32,8 +32,8 @@ func mountBPF() (mounted bool, err error) {
 // pinName is the name of a map's pin. The BPF file system rejects dots.
 func pinName(name string) string { return strings.TrimPrefix(name, ".") }
 
-// tidy removes incomplete folders of dead processes, and the state of other versions that confine no process any more.
-func tidy(note func(string)) error {
+// removeStale removes incomplete folders of dead processes, and the state of other versions that confine no process any more.
+func removeStale(note func(string)) error {
 	entries, err := os.ReadDir(bpffs.Root)
 	if err != nil {
 		return err

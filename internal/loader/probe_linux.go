@@ -23,22 +23,22 @@ import (
 type Fact struct {
 	Name   string
 	Err    error  // why it isn't met; nil: it is
-	Detail string // what was found
+	Detail string // the state of the machine
 	Fix    string // how to meet it
 }
 
-// facts are checked in this order before anything is loaded.
-var facts = []struct {
+// requirements are checked in this order before anything is loaded.
+var requirements = []struct {
 	name string
 	look func() (detail string, err error)
 	fix  string
 }{
-	{"bpf in the LSM list", listed, `add "bpf" to the kernel's lsm= list (CONFIG_LSM, or the boot parameter lsm=), and boot again`},
-	{"LSM programs always run", neverSkipped, "Linux 6.1.54 or newer"},
-	{"LSM programs always know whom they guard", known, "Linux 6.2 or newer, or the boot parameter preempt=voluntary"},
-	{"LSM hooks", hooked, "Linux 6.1.54 or newer with CONFIG_DEBUG_INFO_BTF and CONFIG_SECURITY_PATH"},
-	{"LSM programs can be loaded", loadable, "run as root, with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; find out what forbids it: kernel lockdown, " +
-		"a hypervisor's or a container's settings; on arm64 it takes Linux 6.4"},
+	{"bpf in the LSM list", checkActive, `add "bpf" to the kernel's lsm= list (CONFIG_LSM, or the boot parameter lsm=), and boot again`},
+	{"LSM programs always run", checkNotSkipped, "Linux 6.1.54 or newer"},
+	{"LSM programs always find a task's session", checkTaskStorage, "Linux 6.2 or newer, or the boot parameter preempt=voluntary"},
+	{"LSM hooks", checkHooks, "Linux 6.1.54 or newer with CONFIG_DEBUG_INFO_BTF and CONFIG_SECURITY_PATH"},
+	{"LSM programs can be loaded", checkLoad, "run as root, with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; find out what denies it: kernel lockdown, " +
+		"a hypervisor's or a container's settings; arm64 needs Linux 6.4"},
 }
 
 // ErrUnknown: a requirement can't be checked. Beginning a session shows whether it's met.
@@ -46,8 +46,8 @@ var ErrUnknown = errors.New("can't be determined")
 
 // Probes checks all requirements. It leaves nothing behind.
 func Probes() []Fact {
-	out := make([]Fact, len(facts))
-	for i, f := range facts {
+	out := make([]Fact, len(requirements))
+	for i, f := range requirements {
 		out[i] = Fact{Name: f.name, Fix: f.fix}
 		out[i].Detail, out[i].Err = f.look()
 	}
@@ -65,18 +65,18 @@ func Ready(recheck bool) error {
 	if err := firstPIDNamespace("/proc/self/ns/pid"); err != nil {
 		return err
 	}
-	switch _, err := os.Stat(current); {
+	switch _, err := os.Stat(versionFolder); {
 	case err == nil:
-		return reachable()
+		return checkPins()
 	case errors.Is(err, fs.ErrNotExist):
 	default:
 		return err
 	}
-	if why := recorded(); why != "" && !recheck {
+	if why := recordedFailure(); why != "" && !recheck {
 		return errors.New(why)
 	}
-	err := ready()
-	record(err)
+	err := unmetRequirement()
+	recordFailure(err)
 	return err
 }
 
@@ -101,8 +101,8 @@ func firstPIDNamespace(file string) error {
 	return nil
 }
 
-// reachable returns an error if this process can't use the pinned programs, as inside a session.
-func reachable() error {
+// checkPins returns an error if this process can't use the pinned programs, as inside a session.
+func checkPins() error {
 	m, err := openPin("rings")
 	if err != nil {
 		return err
@@ -110,12 +110,12 @@ func reachable() error {
 	return m.Close()
 }
 
-// failure is the file with the reason why this machine can't have the programs, so that only one start checks.
-const failure = image.LockFolder + "/refused"
+// failureFile is the file with the reason why this machine can't have the programs, so that only one start checks.
+const failureFile = image.LockFolder + "/refused"
 
-// recorded reads that file. Most starts do, and package os would need nine more system calls and its poller.
-func recorded() string {
-	fd, err := unix.Open(failure, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// recordedFailure reads that file. Most starts do, and package os would need nine more system calls and its poller.
+func recordedFailure() string {
+	fd, err := unix.Open(failureFile, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return ""
 	}
@@ -125,19 +125,19 @@ func recorded() string {
 	return string(why[:max(0, n)])
 }
 
-// record writes or removes the file. If that fails, the next start checks again.
-func record(err error) {
+// recordFailure writes or removes the file. If that fails, the next start checks again.
+func recordFailure(err error) {
 	switch {
 	case err == nil:
-		_ = os.Remove(failure)
+		_ = os.Remove(failureFile)
 	case folders() == nil:
-		_ = os.WriteFile(failure, []byte(err.Error()), 0o600)
+		_ = os.WriteFile(failureFile, []byte(err.Error()), 0o600)
 	}
 }
 
-// ready returns the first requirement that isn't met.
-func ready() error {
-	for _, f := range facts {
+// unmetRequirement returns the first requirement that isn't met.
+func unmetRequirement() error {
+	for _, f := range requirements {
 		if _, err := f.look(); err != nil && !errors.Is(err, ErrUnknown) {
 			return fmt.Errorf("it needs %q: %w (to get it: %s)", f.name, err, f.fix)
 		}
@@ -145,8 +145,8 @@ func ready() error {
 	return nil
 }
 
-// functions returns which of the functions the kernel has. The list of all takes long to read, and megabytes of memory.
-var functions = sync.OnceValues(func() (map[string]bool, error) {
+// kernelFunctions returns which of the functions the kernel has. The list of all takes long to read, and megabytes of memory.
+var kernelFunctions = sync.OnceValues(func() (map[string]bool, error) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
 		return nil, err
@@ -163,8 +163,8 @@ var functions = sync.OnceValues(func() (map[string]bool, error) {
 	return has, lines.Err()
 })
 
-// listed checks that BPF is among the active LSMs. Without it, programs load and are never called.
-func listed() (string, error) {
+// checkActive checks that BPF is among the active LSMs. Without it, programs load and are never called.
+func checkActive() (string, error) {
 	b, err := os.ReadFile("/sys/kernel/security/lsm")
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrUnknown, err)
@@ -176,10 +176,10 @@ func listed() (string, error) {
 	return list, nil
 }
 
-// neverSkipped checks that the kernel doesn't skip an LSM program that interrupts itself on the same processor. Before commit
+// checkNotSkipped checks that the kernel doesn't skip an LSM program that interrupts itself on the same processor. Before commit
 // 271de525e1d7 (Linux 6.2, and 6.1.54) it did, which had the effect of allowing. The same commit named the function that still skips.
-func neverSkipped() (string, error) {
-	has, err := functions()
+func checkNotSkipped() (string, error) {
+	has, err := kernelFunctions()
 	if err != nil {
 		return "", err
 	}
@@ -189,10 +189,10 @@ func neverSkipped() (string, error) {
 	return "", nil
 }
 
-// known checks that a program always finds the task's label. Before Linux 6.2 it doesn't if it preempted a lookup on the same processor
+// checkTaskStorage checks that a program always finds the task's label. Before Linux 6.2 it doesn't if it preempted a lookup on the same processor
 // (bpf_task_storage_trylock, kernel/bpf/bpf_task_storage.c). That needs a kernel with preempt=full.
-func known() (string, error) {
-	has, err := functions()
+func checkTaskStorage() (string, error) {
+	has, err := kernelFunctions()
 	if err != nil || has["bpf_cgrp_storage_get"] { // also new in Linux 6.2
 		return "", err
 	}
@@ -241,21 +241,21 @@ func preemption() string {
 	return "unknown"
 }
 
-// hooked checks that the kernel has the hooks.
-func hooked() (string, error) {
+// checkHooks checks that the kernel has the hooks.
+func checkHooks() (string, error) {
 	spec, err := loadKernel()
 	if err != nil {
 		return "", err
 	}
 	all := len(spec.Programs)
-	if err := prune(spec.Programs); err != nil {
+	if err := removeMissingHooks(spec.Programs); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d of %d", len(spec.Programs), all), nil
 }
 
-// loadable loads and attaches a program that denies nothing, on a rarely called hook.
-func loadable() (string, error) {
+// checkLoad loads and attaches a program that denies nothing, on a rarely called hook.
+func checkLoad() (string, error) {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "toolguard_try", Type: ebpf.LSM, AttachType: ebpf.AttachLSMMac, AttachTo: "quota_on", License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},

@@ -32,7 +32,7 @@ func TestCountsAfterReuse(t *testing.T) {
 	}
 }
 
-// An exited task isn't living any more, though the kernel keeps it until it's reaped.
+// An exited task isn't living, although it exists until it's reaped.
 func TestLiving(t *testing.T) {
 	k := kernel(t)
 	s, _ := begin(t, k, "/ read+execute")
@@ -160,7 +160,7 @@ func TestSession(t *testing.T) {
 			}
 		}
 		if pid, err := syscall.ForkExec("/usr/bin/true", []string{"true"}, nil); !errors.Is(err, syscall.EACCES) {
-			t.Errorf("executed what isn't granted: %d, %v", pid, err)
+			t.Errorf("executed a program that isn't granted: %d, %v", pid, err)
 		}
 	})
 	if !may(t, dir+"/other") {
@@ -207,7 +207,7 @@ func TestReload(t *testing.T) {
 		}
 	})
 	if at := max(s.at.Image, s.at.FormerImage); at > first+4*max(s.at.Lines, s.at.FormerLines) {
-		t.Errorf("the images were at line %d, and after 20 reloads they have come to line %d", first, at)
+		t.Errorf("the images were at line %d, and after 20 reloads at line %d", first, at)
 	}
 	if _, err := s.End(); err != nil {
 		t.Fatal(err)
@@ -283,11 +283,11 @@ func hardLinks(t *testing.T, k *Kernel, place string) {
 			"written, linked": errors.Join(os.Link(in("all/link"), in("all/third")), write("all/third")),
 		} {
 			if !errors.Is(err, unix.EACCES) {
-				t.Errorf("what may only be read was %s by another name: %v", name, err)
+				t.Errorf("a file that may only be read was %s by another name: %v", name, err)
 			}
 		}
 		if !may(t, in("all/link")) || !may(t, in("all/third")) {
-			t.Error("what may be read may not be, by another name")
+			t.Error("a readable file can't be read by another name")
 		}
 		if err := write("all/another"); err != nil {
 			t.Errorf("another file: %v", err)
@@ -438,7 +438,7 @@ func TestEndsWhileOthersBegin(t *testing.T) {
 			return err
 		}
 		var read error
-		err = inside(s, func() { _, read = os.ReadFile(dir + "/file") })
+		err = runInside(s, func() { _, read = os.ReadFile(dir + "/file") })
 		reported := 0
 		s.Listen(func(Event) { reported++ })
 		c, ended := s.End()
@@ -496,7 +496,7 @@ func TestSessionsAtOnce(t *testing.T) {
 	}
 }
 
-// A session goes on when its toolguard is killed, and its place is free when it's over.
+// A session continues when its toolguard is killed, and its slot is freed when it has ended.
 func TestOwnerKilled(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "file")
@@ -521,12 +521,12 @@ func TestOwnerKilled(t *testing.T) {
 	}
 	s, _ := begin(t, k) // uses no lines of the other session
 	if s.slot == slot {
-		t.Error("its slot was given away")
+		t.Error("its slot was reused")
 	}
 	must(t, os.WriteFile(dir+"/stop", nil, 0o644))
 	for deadline := time.Now().Add(time.Minute); atomic.LoadUint32(&k.sessions[slot].Tasks) != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d tasks are left", k.sessions[slot].Tasks)
+			t.Fatalf("%d tasks remain", k.sessions[slot].Tasks)
 		}
 	}
 	other, _ := begin(t, k)
@@ -550,11 +550,11 @@ func readFile(t *testing.T, path string, contents ...string) string {
 			return string(b)
 		}
 	}
-	t.Fatalf("%s: nothing came", path)
+	t.Fatalf("%s: no answer", path)
 	return ""
 }
 
-// ownSession begins a session with a shell that outlives this process, and answers what it could read.
+// ownSession begins a session with a shell that outlives this process, and returns the shell's output.
 func ownSession(args []string) (any, error) {
 	dir := args[0]
 	k, err := Open(nil)
@@ -579,7 +579,7 @@ func ownSession(args []string) (any, error) {
 		printf %s $(try) >answer.new; cat answer.new >answer; while ! [ -e stop ]; do sleep 0.01; done`
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
-	if err := inside(s, func() { err = cmd.Start() }); err != nil {
+	if err := runInside(s, func() { err = cmd.Start() }); err != nil {
 		return nil, err
 	}
 	if err != nil {
@@ -592,7 +592,7 @@ func ownSession(args []string) (any, error) {
 func TestManyAtOnce(t *testing.T) {
 	k := kernel(t)
 	waitFree(t, k)
-	if n, err := remove(current); n > 0 || err != nil {
+	if n, err := remove(versionFolder); n > 0 || err != nil {
 		t.Fatal(n, err)
 	}
 	dir := scene(t, "granted", "file")
@@ -654,7 +654,7 @@ func startSession(k *Kernel, dir string) error {
 		return err
 	}
 	var granted, not error
-	err = inside(s, func() {
+	err = runInside(s, func() {
 		_, granted = os.ReadFile(dir + "/granted")
 		_, not = os.ReadFile(dir + "/file")
 	})

@@ -15,8 +15,8 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
-// ErrOver: the session has ended, without any task.
-var ErrOver = errors.New("the session is over")
+// ErrEnded means that the session has ended and has no task.
+var ErrEnded = errors.New("the session has ended")
 
 // Resume takes over a session whose owner has died. It continues with the first unreported event.
 func (k *Kernel) Resume(id uint64) (*Session, error) {
@@ -35,7 +35,7 @@ func (k *Kernel) Resume(id uint64) (*Session, error) {
 func (s *Session) resume() (err error) {
 	s.slot = slices.IndexFunc(s.k.sessions, func(at kernelSession) bool { return at.Id == s.id })
 	if s.slot < 0 {
-		return ErrOver
+		return ErrEnded
 	}
 	s.at = &s.k.sessions[s.slot]
 	if err := s.lock.own(s.slot); err != nil {
@@ -48,7 +48,7 @@ func (s *Session) resume() (err error) {
 		if atomic.LoadUint32(&s.at.Tasks) == 0 {
 			free(s.at)
 		}
-		return ErrOver
+		return ErrEnded
 	}
 	var ring ebpf.MapID
 	if err := s.k.rings.Lookup(s.at.Ring, &ring); err != nil {
@@ -105,8 +105,8 @@ func (k *Kernel) SessionOfPeer(conn, pidfd int) (id uint64, err error) {
 	return 0, confinedByOtherVersion(pidfd)
 }
 
-// ErrOthers says that a process is confined by another version's programs.
-var ErrOthers = errors.New("another version of toolguard confines the client")
+// ErrOtherVersion means that a process is confined by another version's programs.
+var ErrOtherVersion = errors.New("another version of toolguard confines the client")
 
 func confinedByOtherVersion(pidfd int) error {
 	dirs, err := os.ReadDir(bpffs.Root)
@@ -137,5 +137,5 @@ func confinedBy(labels string, pidfd int) error {
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return nil
 	}
-	return errors.Join(ErrOthers, err)
+	return errors.Join(ErrOtherVersion, err)
 }

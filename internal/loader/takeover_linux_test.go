@@ -31,7 +31,7 @@ func TestNeedsNoNewPrivs(t *testing.T) {
 		answer <- s.Adopt()
 	}()
 	if err := <-answer; !errors.Is(err, errUnconfined) {
-		t.Errorf("it came in: %v", err)
+		t.Errorf("it was added: %v", err)
 	}
 	confined(t, s, func() {
 		if may(t, dir) {
@@ -96,7 +96,7 @@ func TestDenialsBeforeConfirm(t *testing.T) {
 		{[]string{dir + "/before", image.Canary}, []string{"1 " + dir + "/before", "2 " + image.Canary, "3 " + dir + "/after"}},
 	} {
 		s, _ := begin(t, k)
-		must(t, settledLate(s, x.before, dir+"/after"))
+		must(t, openBeforeConfirm(s, x.before, dir+"/after"))
 		h := listen(s)
 		counts, err := s.End()
 		must(t, err)
@@ -110,8 +110,8 @@ func TestDenialsBeforeConfirm(t *testing.T) {
 	}
 }
 
-// settledLate has a thread that comes into s try to open files before that is settled, and one after.
-func settledLate(s *Session, before []string, after string) error {
+// openBeforeConfirm adds a thread to s that tries to open files before ConfirmThread, and one after.
+func openBeforeConfirm(s *Session, before []string, after string) error {
 	ready, expected, tried, settled, done := make(chan Thread), make(chan error), make(chan bool), make(chan error), make(chan bool)
 	go childtest.Thread(func() error {
 		defer close(done)
@@ -321,8 +321,8 @@ func TestResume(t *testing.T) {
 	if !slices.Equal(numbers, []uint64{1, 2}) || counts.Denied != 2 {
 		t.Errorf("the new owner got denials %v, of %+v", numbers, counts)
 	}
-	if _, err := k.Resume(ownedID); !errors.Is(err, ErrOver) {
-		t.Errorf("a session that is over: %v", err)
+	if _, err := k.Resume(ownedID); !errors.Is(err, ErrEnded) {
+		t.Errorf("an ended session: %v", err)
 	}
 }
 
@@ -351,9 +351,9 @@ func TestPrivateSocketNames(t *testing.T) {
 						if send && typ != unix.SOCK_DGRAM {
 							continue
 						}
-						got := as(who, func() error { return unixTo(typ, send, func(*place) string { return name })(nil) })
+						got := as(who, func() error { return unixTo(typ, send, func(*tryState) string { return name })(nil) })
 						if !errors.Is(got, want) {
-							t.Errorf("%s to a socket of type %d of %s, sends at once %v: %v, want %v", whose(who, restricted, free), typ, whose(s, restricted, free), send, got, want)
+							t.Errorf("%s to a socket of type %d of %s, sends at once %v: %v, want %v", sessionName(who, restricted, free), typ, sessionName(s, restricted, free), send, got, want)
 						}
 					}
 				}
@@ -365,7 +365,7 @@ func TestPrivateSocketNames(t *testing.T) {
 	}
 	for s, want := range listeners {
 		if err := toGiven(s); !errors.Is(err, want) {
-			t.Errorf("to a socket that %s was given: %v, want %v", whose(s, restricted, free), err, want)
+			t.Errorf("to a socket that %s was given: %v, want %v", sessionName(s, restricted, free), err, want)
 		}
 	}
 	server, err := listenUnix(unix.SOCK_DGRAM, dir+"/dgram")
@@ -390,7 +390,7 @@ func toGiven(s *Session) error {
 	if err := as(s, func() error { return unix.Bind(fd, &unix.SockaddrUnix{Name: name}) }); err != nil {
 		return err
 	}
-	return as(nil, func() error { return unixTo(unix.SOCK_DGRAM, true, func(*place) string { return name })(nil) })
+	return as(nil, func() error { return unixTo(unix.SOCK_DGRAM, true, func(*tryState) string { return name })(nil) })
 }
 
 // answered makes a socket outside the session answer one without a path that has written to it, connected or not.
@@ -433,12 +433,12 @@ func as(s *Session, f func() error) (err error) {
 		go func() { done <- f() }()
 		return <-done
 	}
-	if e := inside(s, func() { err = f() }); e != nil {
+	if e := runInside(s, func() { err = f() }); e != nil {
 		return e
 	}
 	return err
 }
 
-func whose(s, restricted, free *Session) string {
+func sessionName(s, restricted, free *Session) string {
 	return map[*Session]string{nil: "an unconfined process's", restricted: "a restricted session's", free: "a free session's"}[s]
 }

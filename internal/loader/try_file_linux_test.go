@@ -19,63 +19,63 @@ var (
 // metadata is tried where it's granted and where it isn't.
 var metadata = []struct {
 	name string
-	do   func(name string) func(p *place) error
+	do   func(name string) func(p *tryState) error
 }{
-	{"chmod", func(n string) func(p *place) error {
+	{"chmod", func(n string) func(p *tryState) error {
 		return path(n, func(p string) error { return unix.Chmod(p, 0o640) })
 	}},
-	{"fchmod", func(n string) func(p *place) error {
+	{"fchmod", func(n string) func(p *tryState) error {
 		return with(n, unix.O_RDONLY, func(fd int) error { return unix.Fchmod(fd, 0o644) })
 	}},
-	{"chown", func(n string) func(p *place) error {
+	{"chown", func(n string) func(p *tryState) error {
 		return path(n, func(p string) error { return unix.Chown(p, 1, 1) })
 	}},
-	{"lchown", func(n string) func(p *place) error {
+	{"lchown", func(n string) func(p *tryState) error {
 		return path(n, func(p string) error { return unix.Lchown(p, 0, 0) })
 	}},
-	{"fchown", func(n string) func(p *place) error {
+	{"fchown", func(n string) func(p *tryState) error {
 		return with(n, unix.O_RDONLY, func(fd int) error { return unix.Fchown(fd, 0, 0) })
 	}},
-	{"utimes", func(n string) func(p *place) error {
+	{"utimes", func(n string) func(p *tryState) error {
 		return path(n, func(p string) error { return unix.UtimesNanoAt(unix.AT_FDCWD, p, times, 0) })
 	}},
-	{"utimes now", func(n string) func(p *place) error {
+	{"utimes now", func(n string) func(p *tryState) error {
 		return path(n, func(p string) error { return unix.UtimesNanoAt(unix.AT_FDCWD, p, now, 0) })
 	}},
-	{"utimes without times", func(n string) func(p *place) error {
+	{"utimes without times", func(n string) func(p *tryState) error {
 		return path(n, func(p string) error { return unix.Utimes(p, nil) })
 	}},
-	{"futimens", func(n string) func(p *place) error {
+	{"futimens", func(n string) func(p *tryState) error {
 		return with(n, unix.O_RDONLY, func(fd int) error {
 			_, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&times[0])), 0, 0, 0)
 			return errno(e)
 		})
 	}},
-	{"setxattr", func(n string) func(p *place) error {
+	{"setxattr", func(n string) func(p *tryState) error {
 		return path(n, func(p string) error { return unix.Setxattr(p, "trusted.x", []byte("1"), 0) })
 	}},
-	{"lsetxattr", func(n string) func(p *place) error {
+	{"lsetxattr", func(n string) func(p *tryState) error {
 		return path(n, func(p string) error { return unix.Lsetxattr(p, "trusted.y", []byte("1"), 0) })
 	}},
-	{"fsetxattr", func(n string) func(p *place) error {
+	{"fsetxattr", func(n string) func(p *tryState) error {
 		return with(n, unix.O_RDONLY, func(fd int) error { return unix.Fsetxattr(fd, "trusted.z", []byte("1"), 0) })
 	}},
-	{"removexattr", func(n string) func(p *place) error {
+	{"removexattr", func(n string) func(p *tryState) error {
 		return path(n, func(p string) error { return unix.Removexattr(p, "trusted.old") })
 	}},
-	{"set an ACL", func(n string) func(p *place) error {
+	{"set an ACL", func(n string) func(p *tryState) error {
 		return path(n, func(p string) error { return unix.Setxattr(p, "system.posix_acl_access", acl, 0) })
 	}},
-	{"remove an ACL", func(n string) func(p *place) error {
+	{"remove an ACL", func(n string) func(p *tryState) error {
 		return path(n, func(p string) error { return unix.Removexattr(p, "system.posix_acl_access") })
 	}},
-	{"truncate", func(n string) func(p *place) error {
+	{"truncate", func(n string) func(p *tryState) error {
 		return path(n, func(p string) error { return unix.Truncate(p, 1) })
 	}},
-	{"open to truncate", func(n string) func(p *place) error { return opening(n, unix.O_RDONLY|unix.O_TRUNC) }},
-	{"open for writing", func(n string) func(p *place) error { return opening(n, unix.O_WRONLY) }},
-	{"open for ioctl", func(n string) func(p *place) error { return opening(n, unix.O_ACCMODE) }},
-	{"change flags", func(n string) func(p *place) error {
+	{"open to truncate", func(n string) func(p *tryState) error { return opening(n, unix.O_RDONLY|unix.O_TRUNC) }},
+	{"open for writing", func(n string) func(p *tryState) error { return opening(n, unix.O_WRONLY) }},
+	{"open for ioctl", func(n string) func(p *tryState) error { return opening(n, unix.O_ACCMODE) }},
+	{"change flags", func(n string) func(p *tryState) error {
 		return with(n, unix.O_RDONLY, func(fd int) error {
 			flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
 			if err != nil {
@@ -94,7 +94,7 @@ func errno(e unix.Errno) error {
 }
 
 var fileTries = []try{
-	{"list the topmost folder", func(*place) error {
+	{"list the topmost folder", func(*tryState) error {
 		fd, err := unix.Open("/", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err == nil {
 			err = unix.Close(fd)
@@ -102,23 +102,23 @@ var fileTries = []try{
 		return err
 	}, eacces, nil},
 	// Where creating is granted and updating is, too: before Linux 6.2 the hook doesn't show how the file is open.
-	{"ftruncate what was created", func(p *place) error {
+	{"ftruncate what was created", func(p *tryState) error {
 		return with("all/cut", unix.O_CREAT|unix.O_RDWR, func(fd int) error { return unix.Ftruncate(fd, 10) })(p)
 	}, nil, nil},
 	// The mode prevents an ACL from making it a setgid program that every user can execute.
-	{"set an ACL on a setgid file", func(p *place) error {
+	{"set an ACL on a setgid file", func(p *tryState) error {
 		return with("all/setgid", unix.O_WRONLY, func(fd int) error { return unix.Fsetxattr(fd, "system.posix_acl_access", acl, 0) })(p)
 	}, eperm, nil},
-	{"read flags", func(p *place) error {
+	{"read flags", func(p *tryState) error {
 		return with("ro/file", unix.O_RDONLY, func(fd int) error { _, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS); return err })(p)
 	}, nil, nil},
-	{"isatty", func(p *place) error {
+	{"isatty", func(p *tryState) error {
 		return with("ro/file", unix.O_RDONLY, func(fd int) error { _, err := unix.IoctlGetTermios(fd, unix.TCGETS); return err })(p)
 	}, unix.ENOTTY, unix.ENOTTY},
-	{"unknown ioctl", func(p *place) error {
+	{"unknown ioctl", func(p *tryState) error {
 		return with("ro/file", unix.O_RDONLY, func(fd int) error { return unix.IoctlSetInt(fd, 0x4004f5ff, 0) })(p)
 	}, eacces, unix.ENOTTY},
-	{"make a snapshot where everything is granted", func(p *place) error {
+	{"make a snapshot where everything is granted", func(p *tryState) error {
 		return with("all", unix.O_RDONLY, func(fd int) error {
 			_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), 0x50009417, 0) // BTRFS_IOC_SNAP_CREATE_V2
 			if e == unix.EFAULT || e == unix.ENOTTY {                           // btrfs was asked, or one that has none
@@ -127,7 +127,7 @@ var fileTries = []try{
 			return errno(e)
 		})(p)
 	}, eperm, nil},
-	{"map memory executable", func(*place) error {
+	{"map memory executable", func(*tryState) error {
 		m, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
 		if err == nil {
 			err = unix.Munmap(m)
@@ -145,9 +145,9 @@ var fileTries = []try{
 	{"cut memory off that is open for reading as it's opened", memory(unix.O_RDONLY, unix.O_RDONLY|unix.O_TRUNC), eacces, nil},
 	{"cut memory off by its name", cut(unix.O_RDONLY), eacces, nil},
 	{"cut memory off that is open for writing", cut(unix.O_RDWR), nil, nil},
-	{"watch what may be read", func(p *place) error { return watch(rel(p, "ro")) }, nil, nil},
-	{"watch what may not", func(p *place) error { return watch(rel(p, "none")) }, eacces, nil},
-	{"watch by dnotify", func(p *place) error {
+	{"watch what may be read", func(p *tryState) error { return watch(rel(p, "ro")) }, nil, nil},
+	{"watch what may not", func(p *tryState) error { return watch(rel(p, "none")) }, eacces, nil},
+	{"watch by dnotify", func(p *tryState) error {
 		fd, err := unix.Open(rel(p, "ro"), unix.O_RDONLY, 0)
 		if err != nil {
 			return err
@@ -156,7 +156,7 @@ var fileTries = []try{
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_NOTIFY, 4)
 		return err
 	}, nil, nil},
-	{"change times where it's granted, and by another mount of it where it isn't, in turn", func(p *place) (err error) {
+	{"change times where it's granted, and by another mount of it where it isn't, in turn", func(p *tryState) (err error) {
 		for range 3 {
 			if err := unix.UtimesNanoAt(unix.AT_FDCWD, rel(p, "change/file"), times, 0); err != nil {
 				return fmt.Errorf("where it's granted: %w", err)
@@ -173,7 +173,7 @@ var fileTries = []try{
 	}), eacces, nil},
 	{"go through a link that may not be read", opening("none/to-ro/file", unix.O_RDONLY), nil, nil},
 	{"read a link beyond one that may not be read", path("none/to-ro/to-file", readlink), nil, nil},
-	{"read no link where it may not", func(p *place) error { return readlink(rel(p, "none/file")) }, unix.EINVAL, unix.EINVAL},
+	{"read no link where it may not", func(p *tryState) error { return readlink(rel(p, "none/file")) }, unix.EINVAL, unix.EINVAL},
 	{"receive what may be read", receive("ro/file r"), nil, nil},
 	{"receive what may not be read", receive("none/file r"), eacces, nil},
 	{"receive for writing what may be read", receive("ro/file w"), eacces, nil},
@@ -186,7 +186,7 @@ var fileTries = []try{
 }
 
 // mapFile maps a file, and then makes it executable, if it isn't yet.
-func mapFile(name string, prot int) func(p *place) error {
+func mapFile(name string, prot int) func(p *tryState) error {
 	return with(name, unix.O_RDONLY, func(fd int) error {
 		m, err := unix.Mmap(fd, 0, 4096, prot, unix.MAP_PRIVATE)
 		if err != nil {
@@ -212,7 +212,7 @@ func watch(path string) error {
 	return err
 }
 
-func typeInto(*place) error {
+func typeInto(*tryState) error {
 	master, slave, err := pty()
 	if err != nil {
 		return err
@@ -225,7 +225,7 @@ func typeInto(*place) error {
 }
 
 // memory has a memfd open in one way alone, and opens it in another.
-func memory(first, again int) func(*place) error {
+func memory(first, again int) func(*tryState) error {
 	return remembered(first, func(name string) error {
 		fd, err := unix.Open(name, again|unix.O_CLOEXEC, 0)
 		if err == nil {
@@ -235,13 +235,13 @@ func memory(first, again int) func(*place) error {
 	})
 }
 
-func cut(first int) func(*place) error {
+func cut(first int) func(*tryState) error {
 	return remembered(first, func(name string) error { return unix.Truncate(name, 0) })
 }
 
 // remembered has a memfd open in one way alone, and does something by the name that /proc has for it.
-func remembered(how int, do func(name string) error) func(*place) error {
-	return func(*place) error {
+func remembered(how int, do func(name string) error) func(*tryState) error {
+	return func(*tryState) error {
 		name := func(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 		made, err := unix.MemfdCreate("memory", unix.MFD_CLOEXEC)
 		if err != nil {
@@ -257,7 +257,7 @@ func remembered(how int, do func(name string) error) func(*place) error {
 	}
 }
 
-func faults(*place) error {
+func faults(*tryState) error {
 	fd, err := unix.Open("/dev/userfaultfd", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -287,8 +287,8 @@ func pty() (master, slave int, err error) {
 }
 
 // receive asks the test for a descriptor.
-func receive(what string) func(p *place) error {
-	return func(p *place) error {
+func receive(what string) func(p *tryState) error {
+	return func(p *tryState) error {
 		if _, err := unix.Write(p.fds, []byte(what)); err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ var kernelTries = []try{
 	{"mount", path("all/mnt", func(p string) error { return unix.Mount("none", p, "tmpfs", 0, "") }), eperm, nil},
 	{"bind", path("all/mnt", func(p string) error { return unix.Mount(filepath.Dir(p), p, "", unix.MS_BIND, "") }), eperm, nil},
 	{"unmount", path("mounted", func(p string) error { return unix.Unmount(p, unix.MNT_DETACH) }), eperm, nil},
-	{"attach what open_tree copied", func(p *place) error {
+	{"attach what open_tree copied", func(p *tryState) error {
 		fd, err := unix.OpenTree(unix.AT_FDCWD, p.Dir, unix.OPEN_TREE_CLONE)
 		if err != nil {
 			return fmt.Errorf("open_tree: %w", err)
@@ -22,7 +22,7 @@ var kernelTries = []try{
 		defer unix.Close(fd)
 		return unix.MoveMount(fd, "", unix.AT_FDCWD, rel(p, "all/mnt"), unix.MOVE_MOUNT_F_EMPTY_PATH)
 	}, eperm, nil},
-	{"open beneath what open_tree copied", func(p *place) error {
+	{"open beneath what open_tree copied", func(p *tryState) error {
 		fd, err := unix.OpenTree(unix.AT_FDCWD, p.Dir, unix.OPEN_TREE_CLONE)
 		if err != nil {
 			return fmt.Errorf("open_tree: %w", err)
@@ -30,7 +30,7 @@ var kernelTries = []try{
 		defer unix.Close(fd)
 		return closing(unix.Openat(fd, "all/file", unix.O_RDONLY, 0))
 	}, eacces, nil},
-	{"change a file system's options", func(p *place) error {
+	{"change a file system's options", func(p *tryState) error {
 		fd, err := unix.Fspick(unix.AT_FDCWD, rel(p, "mounted2"), 0)
 		if err != nil {
 			return fmt.Errorf("fspick: %w", err)
@@ -41,10 +41,10 @@ var kernelTries = []try{
 		}
 		return unix.FsconfigReconfigure(fd)
 	}, eperm, nil},
-	{"pivot_root", func(p *place) error { return unix.PivotRoot("/", "/") }, eperm, unix.EINVAL},
-	{"chroot", func(p *place) error { return inChild(p, "chroot") }, eperm, nil},
-	{"user namespace", func(p *place) error { return inChild(p, "userns") }, eperm, nil},
-	{"bpf", func(p *place) error {
+	{"pivot_root", func(p *tryState) error { return unix.PivotRoot("/", "/") }, eperm, unix.EINVAL},
+	{"chroot", func(p *tryState) error { return inChild(p, "chroot") }, eperm, nil},
+	{"user namespace", func(p *tryState) error { return inChild(p, "userns") }, eperm, nil},
+	{"bpf", func(p *tryState) error {
 		attr := [5]uint32{2, 4, 4, 1, 0}
 		fd, _, e := unix.Syscall(unix.SYS_BPF, 0, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
 		if e == 0 {
@@ -52,19 +52,19 @@ var kernelTries = []try{
 		}
 		return errno(e)
 	}, eperm, nil},
-	{"perf_event_open", func(p *place) error {
+	{"perf_event_open", func(p *tryState) error {
 		attr := unix.PerfEventAttr{Type: 1 << 20, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{}))} // of no kind that there is
 		return closing(unix.PerfEventOpen(&attr, 0, -1, -1, 0))
 	}, eperm, unix.ENOENT},
-	{"init_module", func(p *place) error { return unix.InitModule(make([]byte, 100), "") }, eperm, unix.ENOEXEC},
-	{"finit_module", func(p *place) error {
+	{"init_module", func(p *tryState) error { return unix.InitModule(make([]byte, 100), "") }, eperm, unix.ENOEXEC},
+	{"finit_module", func(p *tryState) error {
 		return with("ro/file", unix.O_RDONLY, func(fd int) error { return unix.FinitModule(fd, "", 0) })(p)
 	}, eperm, unix.ENOEXEC},
-	{"kexec_load", func(p *place) error {
+	{"kexec_load", func(p *tryState) error {
 		_, _, e := unix.Syscall6(unix.SYS_KEXEC_LOAD, 0, 0, 0, 0, 0, 0)
 		return errno(e)
 	}, eperm, nil},
-	{"io_uring with a thread", func(p *place) error {
+	{"io_uring with a thread", func(p *tryState) error {
 		params := [30]uint32{2: 2} // IORING_SETUP_SQPOLL
 		fd, _, e := unix.Syscall(425, 1, uintptr(unsafe.Pointer(&params)), 0)
 		if e == 0 {
@@ -74,7 +74,7 @@ var kernelTries = []try{
 	}, eperm, nil},
 }
 
-func inChild(p *place, what string) error {
+func inChild(p *tryState, what string) error {
 	attr := &syscall.SysProcAttr{}
 	switch what {
 	case "chroot":

@@ -14,21 +14,21 @@ import (
 )
 
 func init() {
-	orders["try"] = tryAll
-	orders["be traced"] = beTraced
-	orders["bind in a namespace"] = bindElsewhere
+	childCommands["try"] = tryAll
+	childCommands["be traced"] = beTraced
+	childCommands["bind in a namespace"] = bindElsewhere
 }
 
-// try is something that a process tries, and what a session answers. Outside of one it succeeds.
+// try is an operation with its result in a session. Outside of a session it succeeds.
 type try struct {
 	name string
-	do   func(p *place) error
+	do   func(p *tryState) error
 	want error // in the session
 	free error // outside of one
 }
 
-// place is what a child knows.
-type place struct {
+// tryState is what a child knows.
+type tryState struct {
 	Dir               string
 	Outside           int // an outside process
 	Toolguard, Thread int
@@ -42,18 +42,18 @@ const (
 	exdev  = unix.EXDEV
 )
 
-func rel(p *place, name string) string { return filepath.Join(p.Dir, name) }
+func rel(p *tryState, name string) string { return filepath.Join(p.Dir, name) }
 
-func touch(name string) func(p *place) error {
-	return func(p *place) error {
+func touch(name string) func(p *tryState) error {
+	return func(p *tryState) error {
 		return closing(unix.Open(rel(p, name), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o644))
 	}
 }
 
-func opening(name string, flags int) func(p *place) error { return creating(name, flags, 0o644) }
+func opening(name string, flags int) func(p *tryState) error { return creating(name, flags, 0o644) }
 
-func creating(name string, flags int, mode uint32) func(p *place) error {
-	return func(p *place) error { return closing(unix.Open(rel(p, name), flags, mode)) }
+func creating(name string, flags int, mode uint32) func(p *tryState) error {
+	return func(p *tryState) error { return closing(unix.Open(rel(p, name), flags, mode)) }
 }
 
 func closing(fd int, err error) error {
@@ -63,19 +63,19 @@ func closing(fd int, err error) error {
 	return err
 }
 
-func rename(from, to string, flags uint) func(p *place) error {
-	return func(p *place) error {
+func rename(from, to string, flags uint) func(p *tryState) error {
+	return func(p *tryState) error {
 		return unix.Renameat2(unix.AT_FDCWD, rel(p, from), unix.AT_FDCWD, rel(p, to), flags)
 	}
 }
 
-func hardlink(from, to string) func(p *place) error {
-	return func(p *place) error { return unix.Link(rel(p, from), rel(p, to)) }
+func hardlink(from, to string) func(p *tryState) error {
+	return func(p *tryState) error { return unix.Link(rel(p, from), rel(p, to)) }
 }
 
 // with does something with an open file.
-func with(name string, flags int, f func(fd int) error) func(p *place) error {
-	return func(p *place) error {
+func with(name string, flags int, f func(fd int) error) func(p *tryState) error {
+	return func(p *tryState) error {
 		fd, err := unix.Open(rel(p, name), flags|unix.O_CLOEXEC, 0o644)
 		if err != nil {
 			return fmt.Errorf("open: %w", err)
@@ -85,8 +85,8 @@ func with(name string, flags int, f func(fd int) error) func(p *place) error {
 	}
 }
 
-func path(name string, f func(path string) error) func(p *place) error {
-	return func(p *place) error { return f(rel(p, name)) }
+func path(name string, f func(path string) error) func(p *tryState) error {
+	return func(p *tryState) error { return f(rel(p, name)) }
 }
 
 func allTries() []try {
@@ -104,7 +104,7 @@ func allTries() []try {
 
 // tryAll is the child: it tries everything and answers with the results.
 func tryAll(args []string) (any, error) {
-	var p place
+	var p tryState
 	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
 		return nil, err
 	}

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func socket(family, typ, protocol int) func(*place) error {
-	return func(*place) error { return closing(unix.Socket(family, typ, protocol)) }
+func socket(family, typ, protocol int) func(*tryState) error {
+	return func(*tryState) error { return closing(unix.Socket(family, typ, protocol)) }
 }
 
 // unixTo connects, or sends, to an address.
-func unixTo(typ int, send bool, addr func(p *place) string) func(p *place) error {
-	return func(p *place) error {
+func unixTo(typ int, send bool, addr func(p *tryState) string) func(p *tryState) error {
+	return func(p *tryState) error {
 		fd, err := unix.Socket(unix.AF_UNIX, typ, 0)
 		if err != nil {
 			return fmt.Errorf("socket: %w", err)
@@ -32,12 +32,12 @@ func unixTo(typ int, send bool, addr func(p *place) string) func(p *place) error
 	}
 }
 
-func sockPath(name string) func(p *place) string {
-	return func(p *place) string { return rel(p, name) }
+func sockPath(name string) func(p *tryState) string {
+	return func(p *tryState) string { return rel(p, name) }
 }
 
-func abstract(suffix string) func(p *place) string {
-	return func(p *place) string { return "@" + p.Abstract + suffix }
+func abstract(suffix string) func(p *tryState) string {
+	return func(p *tryState) string { return "@" + p.Abstract + suffix }
 }
 
 var socketTries = []try{
@@ -50,9 +50,9 @@ var socketTries = []try{
 	{"netfilter", socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT), eacces, nil},
 	{"route", socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE), nil, nil},
 	{"unix", socket(unix.AF_UNIX, unix.SOCK_STREAM, 0), nil, nil},
-	{"pair of streams", func(*place) error { return pair(unix.SOCK_STREAM) }, nil, nil},
-	{"pair of datagrams", func(*place) error { return pair(unix.SOCK_DGRAM) }, nil, nil},
-	{"pair of packets", func(*place) error { return pair(unix.SOCK_SEQPACKET) }, nil, nil},
+	{"pair of streams", func(*tryState) error { return pair(unix.SOCK_STREAM) }, nil, nil},
+	{"pair of datagrams", func(*tryState) error { return pair(unix.SOCK_DGRAM) }, nil, nil},
+	{"pair of packets", func(*tryState) error { return pair(unix.SOCK_SEQPACKET) }, nil, nil},
 	{"connect by path where updating is granted", unixTo(unix.SOCK_STREAM, false, sockPath("change/stream")), nil, nil},
 	{"connect by path where reading is", unixTo(unix.SOCK_STREAM, false, sockPath("ro/stream")), eacces, nil},
 	{"connect through a symlink", unixTo(unix.SOCK_STREAM, false, sockPath("change/to-stream")), eacces, nil},
@@ -67,7 +67,7 @@ var socketTries = []try{
 	{"connect to an outside process's abstract name", unixTo(unix.SOCK_STREAM, false, abstract("")), eacces, nil},
 	{"send to an outside process's abstract name", unixTo(unix.SOCK_DGRAM, true, abstract("dgram")), eacces, nil},
 	{"connect datagrams to an outside process's abstract name", unixTo(unix.SOCK_DGRAM, false, abstract("dgram")), eacces, nil},
-	{"connect to one's own abstract name", func(p *place) error {
+	{"connect to one's own abstract name", func(p *tryState) error {
 		l, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ var socketTries = []try{
 		if err := unix.Listen(l, 1); err != nil {
 			return err
 		}
-		return unixTo(unix.SOCK_STREAM, false, func(*place) string { return name })(p)
+		return unixTo(unix.SOCK_STREAM, false, func(*tryState) string { return name })(p)
 	}, nil, nil},
 }
 

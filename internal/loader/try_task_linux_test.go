@@ -22,20 +22,20 @@ func sleeper() (*exec.Cmd, error) {
 	return cmd, cmd.Start()
 }
 
-func kill(pid func(p *place) int, sig unix.Signal) func(p *place) error {
-	return func(p *place) error { return unix.Kill(pid(p), sig) }
+func kill(pid func(p *tryState) int, sig unix.Signal) func(p *tryState) error {
+	return func(p *tryState) error { return unix.Kill(pid(p), sig) }
 }
 
-func outsidePID(p *place) int { return p.Outside }
-func toolguard(p *place) int  { return p.Toolguard }
+func outsidePID(p *tryState) int { return p.Outside }
+func toolguard(p *tryState) int  { return p.Toolguard }
 
 var taskTries = []try{
 	{"signal 0 to an outside process", kill(outsidePID, 0), eperm, nil},
 	{"SIGCONT to an outside process", kill(outsidePID, unix.SIGCONT), eperm, nil},
 	{"signal toolguard", kill(toolguard, 0), eperm, nil},
-	{"signal toolguard's guarded thread", func(p *place) error { return unix.Tgkill(p.Toolguard, p.Thread, 0) }, eperm, nil},
-	{"signal an outside process's group", func(p *place) error { return unix.Kill(-p.Outside, 0) }, eperm, nil},
-	{"signal an outside process by pidfd", func(p *place) error {
+	{"signal toolguard's session thread", func(p *tryState) error { return unix.Tgkill(p.Toolguard, p.Thread, 0) }, eperm, nil},
+	{"signal an outside process's group", func(p *tryState) error { return unix.Kill(-p.Outside, 0) }, eperm, nil},
+	{"signal an outside process by pidfd", func(p *tryState) error {
 		fd, err := unix.PidfdOpen(p.Outside, 0)
 		if err != nil {
 			return err
@@ -44,37 +44,37 @@ var taskTries = []try{
 		return unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0)
 	}, eperm, nil},
 	{"signal a child", own2(func(pid int) error { return unix.Kill(pid, unix.SIGTERM) }), nil, nil},
-	{"signal oneself", func(p *place) error { return unix.Kill(os.Getpid(), 0) }, nil, nil},
-	{"trace an outside process", func(p *place) error { return trace(p.Outside) }, eperm, nil},
+	{"signal oneself", func(p *tryState) error { return unix.Kill(os.Getpid(), 0) }, nil, nil},
+	{"trace an outside process", func(p *tryState) error { return trace(p.Outside) }, eperm, nil},
 	{"trace a child", own2(trace), nil, nil},
-	{"seize an outside process", func(p *place) error {
+	{"seize an outside process", func(p *tryState) error {
 		_, _, e := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(p.Outside), 0, 0, 0, 0)
 		if e == 0 {
 			_ = unix.PtraceDetach(p.Outside)
 		}
 		return errno(e)
 	}, eperm, nil},
-	{"an outside process's program", func(p *place) error { _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.Outside)); return err }, eacces, nil},
+	{"an outside process's program", func(p *tryState) error { _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.Outside)); return err }, eacces, nil},
 	{"a child's program", own2(func(pid int) error { _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); return err }), nil, nil},
-	{"follow an outside process's root", func(p *place) error { _, err := os.Stat(fmt.Sprintf("/proc/%d/root/", p.Outside)); return err }, eacces, nil},
-	{"stat of an outside process", func(p *place) error { _, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Outside)); return err }, nil, nil},
-	{"open an outside process's memory", func(p *place) error {
+	{"follow an outside process's root", func(p *tryState) error { _, err := os.Stat(fmt.Sprintf("/proc/%d/root/", p.Outside)); return err }, eacces, nil},
+	{"stat of an outside process", func(p *tryState) error { _, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Outside)); return err }, nil, nil},
+	{"open an outside process's memory", func(p *tryState) error {
 		return closing(unix.Open(fmt.Sprintf("/proc/%d/mem", p.Outside), unix.O_RDWR, 0))
 	}, eacces, nil},
-	{"read an outside process's memory", func(p *place) error { return readMemory(p.Outside) }, eperm, unix.EFAULT},
-	{"take an outside process's descriptor", func(p *place) error { return takeFD(p.Outside) }, eperm, nil},
+	{"read an outside process's memory", func(p *tryState) error { return readMemory(p.Outside) }, eperm, unix.EFAULT},
+	{"take an outside process's descriptor", func(p *tryState) error { return takeFD(p.Outside) }, eperm, nil},
 	{"take a child's descriptor", own2(takeFD), nil, nil},
-	{"an outside process's nice", func(p *place) error { return unix.Setpriority(unix.PRIO_PROCESS, p.Outside, 1) }, eperm, nil},
+	{"an outside process's nice", func(p *tryState) error { return unix.Setpriority(unix.PRIO_PROCESS, p.Outside, 1) }, eperm, nil},
 	{"a child's nice", own2(func(pid int) error { return unix.Setpriority(unix.PRIO_PROCESS, pid, 1) }), nil, nil},
-	{"an outside process's scheduler", func(p *place) error { return scheduler(p.Outside) }, eperm, nil},
+	{"an outside process's scheduler", func(p *tryState) error { return scheduler(p.Outside) }, eperm, nil},
 	{"a child's scheduler", own2(scheduler), nil, nil},
-	{"an outside process's processors", func(p *place) error { return processors(p.Outside) }, eperm, nil},
+	{"an outside process's processors", func(p *tryState) error { return processors(p.Outside) }, eperm, nil},
 	{"a child's processors", own2(processors), nil, nil},
-	{"an outside process's limits", func(p *place) error { return limits(p.Outside) }, eperm, nil},
+	{"an outside process's limits", func(p *tryState) error { return limits(p.Outside) }, eperm, nil},
 	{"a child's limits", own2(limits), nil, nil},
-	{"an outside process's I/O priority", func(p *place) error { return ioprio(p.Outside) }, eperm, nil},
+	{"an outside process's I/O priority", func(p *tryState) error { return ioprio(p.Outside) }, eperm, nil},
 	{"a child's I/O priority", own2(ioprio), nil, nil},
-	{"move an outside process's memory", func(p *place) error { return moveMemory(p.Outside) }, eperm, nil},
+	{"move an outside process's memory", func(p *tryState) error { return moveMemory(p.Outside) }, eperm, nil},
 	{"move a child's memory", own2(moveMemory), nil, nil},
 	{"have a pipe kill an outside process", sigio(func(fd, pid int) error { _, err := unix.FcntlInt(uintptr(fd), unix.F_SETOWN, pid); return err }), errAlive, nil},
 	{"have a pipe kill an outsidePID, by F_SETOWN_EX", sigio(func(fd, pid int) error {
@@ -82,7 +82,7 @@ var taskTries = []try{
 		_, _, e := unix.Syscall(unix.SYS_FCNTL, uintptr(fd), unix.F_SETOWN_EX, uintptr(unsafe.Pointer(&owner)))
 		return errno(e)
 	}), errAlive, nil},
-	{"have a pipe kill a child", func(p *place) error {
+	{"have a pipe kill a child", func(p *tryState) error {
 		cmd, err := sleeper()
 		if err != nil {
 			return err
@@ -90,9 +90,9 @@ var taskTries = []try{
 		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 		return sigioTo(cmd.Process.Pid, func(fd, pid int) error { _, err := unix.FcntlInt(uintptr(fd), unix.F_SETOWN, pid); return err })
 	}, nil, nil},
-	{"have more files signal oneself than a session may", func(*place) error { return owned(257) }, unix.ENOMEM, nil}, // MAX_OWNED in bpf/lsm/task.c
-	{"have as many as it may", func(*place) error { return owned(200) }, nil, nil},                                    // others have some open
-	{"have a pipe signal oneself", func(p *place) error {
+	{"have more files signal oneself than a session may", func(*tryState) error { return owned(257) }, unix.ENOMEM, nil}, // MAX_OWNED in bpf/lsm/task.c
+	{"have as many as it may", func(*tryState) error { return owned(200) }, nil, nil},                                    // others have some open
+	{"have a pipe signal oneself", func(p *tryState) error {
 		c := make(chan os.Signal, 1)
 		signal.Notify(c, unix.SIGIO)
 		defer signal.Stop(c)
@@ -119,8 +119,8 @@ var taskTries = []try{
 var errAlive = errors.New("alive")
 
 // sigio has a pipe kill a process that the test starts outside for this.
-func sigio(own func(fd, pid int) error) func(p *place) error {
-	return func(p *place) error {
+func sigio(own func(fd, pid int) error) func(p *tryState) error {
+	return func(p *tryState) error {
 		if _, err := unix.Write(p.fds, []byte("victim")); err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func owned(n int) error {
 	return nil
 }
 
-// All sessions of one user together are limited in files that send signals, so that other users' sessions have their share.
+// The number of files that send signals is limited for all sessions of one user together, so that it doesn't exhaust other users' quota.
 func TestOwnedByUser(t *testing.T) {
 	k := kernel(t)
 	owners, err := openPin("owners")
@@ -222,8 +222,8 @@ func TestOwnedByUser(t *testing.T) {
 }
 
 // own2 does something to a child.
-func own2(f func(pid int) error) func(p *place) error {
-	return func(p *place) error {
+func own2(f func(pid int) error) func(p *tryState) error {
+	return func(p *tryState) error {
 		cmd, err := sleeper()
 		if err != nil {
 			return err

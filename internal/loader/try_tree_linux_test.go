@@ -15,9 +15,9 @@ var treeTries = []try{
 	{"create where creating is", touch("make/created"), nil, nil},
 	{"create where only updating is", touch("change/created"), eacces, nil},
 	{"create where reading is", touch("ro/created"), eacces, nil},
-	{"create through a symlink", func(p *place) error { return touch("all/to-ro/created2")(p) }, eacces, nil},
+	{"create through a symlink", func(p *tryState) error { return touch("all/to-ro/created2")(p) }, eacces, nil},
 	{"create a denied name", touch("two/sub/x.key"), eacces, nil},
-	{"create beside a denied name", touch("two/sub/x.kez"), nil, nil},
+	{"create next to a denied name", touch("two/sub/x.kez"), nil, nil},
 	{"symlink where creating is granted", path("make/symlink", func(p string) error { return unix.Symlink("x", p) }), nil, nil},
 	{"symlink where it isn't", path("ro/symlink", func(p string) error { return unix.Symlink("x", p) }), eacces, nil},
 	{"fifo where creating is granted", path("make/fifo", func(p string) error { return unix.Mkfifo(p, 0o600) }), nil, nil},
@@ -99,8 +99,8 @@ var treeTries = []try{
 }
 
 // linkFD links an open file to a name.
-func linkFD(from string, flags int, to string) func(p *place) error {
-	return func(p *place) error {
+func linkFD(from string, flags int, to string) func(p *tryState) error {
+	return func(p *tryState) error {
 		return with(from, flags, func(fd int) error {
 			return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), unix.AT_FDCWD, rel(p, to), unix.AT_SYMLINK_FOLLOW)
 		})(p)

@@ -30,14 +30,14 @@ func BenchmarkConnect(b *testing.B) {
 		b.Run(fmt.Sprint("rules=", n), func(b *testing.B) {
 			g := prepare(b, compile(b, policy.Deny, rules...))
 			g.start()
-			var bare, held, added []time.Duration
+			var bare, confined, added []time.Duration
 			for b.Loop() {
 				took := connectByTurns(b, g)
-				bare, held = append(bare, took[0]), append(held, took[1])
+				bare, confined = append(bare, took[0]), append(confined, took[1])
 				added = append(added, took[1]-took[0])
 			}
 			b.ReportMetric(micros(bare), "µs/bare")
-			b.ReportMetric(micros(held), "µs/confined")
+			b.ReportMetric(micros(confined), "µs/confined")
 			b.ReportMetric(100*micros(added)/micros(bare), "%added")
 		})
 	}

@@ -112,7 +112,7 @@ func TestEgressGone(t *testing.T) {
 	g.egress = Egress{TCP4: port, UDP4: wait(t, "udp", udp4.LocalAddr(), udp4.(*net.UDPConn))}
 	g.egress.Sockets = socketsAt(g.egress)
 	g.start()
-	led := startChild(t, g, "hold", "connected", "10.1.2.3:53")
+	redirected := startChild(t, g, "hold", "connected", "10.1.2.3:53")
 	var b [9]byte
 	n, from, err := udp4.ReadFrom(b[:])
 	if err != nil || string(b[:n]) != "hello" {
@@ -120,7 +120,7 @@ func TestEgressGone(t *testing.T) {
 	}
 	_, err = udp4.WriteTo([]byte("hello"), from)
 	must(t, err)
-	if got := led.line(); got != "received" {
+	if got := redirected.line(); got != "received" {
 		t.Fatal(got)
 	}
 	_, _ = tcp4.Close(), udp4.Close()
@@ -129,13 +129,13 @@ func TestEgressGone(t *testing.T) {
 	defer other.Close()
 	waiting.Delete(fmt.Sprint("tcp", port))
 	plainTCP(t, fmt.Sprintf("127.0.0.1:%d", port))
-	if got := led.again(); got != "EPERM" {
+	if got := redirected.again(); got != "EPERM" {
 		t.Errorf("a socket that was redirected to egress still sends: %s", got)
 	}
 	g.reported(fmt.Sprintf("packet egress 127.0.0.1:%d: no rule", g.egress.UDP4))
 	g.tries("tcp|10.1.2.3:443", "EACCES", "connect egress 10.1.2.3:443: no rule")
 	g.tries("send|10.1.2.3:53", "EACCES", "send egress 10.1.2.3:53: no rule")
-	patienceOf(t, other)
+	setReadDeadline(t, other)
 	if n, _, err := other.ReadFrom(b[:]); err == nil {
 		t.Errorf("the process with the port received %q", b[:n])
 	}
@@ -189,7 +189,7 @@ func TestPool(t *testing.T) {
 		t.Errorf("left for the next: %v, %v", dirs, err)
 	}
 	for range 2 {
-		childtest.Must(t, Ahead())
+		childtest.Must(t, Preload())
 	}
 	if third := acquire(); third == nil || acquire() != nil {
 		t.Error("it isn't one that waits")

@@ -27,12 +27,12 @@ func scene(t *testing.T) *testSession {
 	)
 }
 
-// attempt is tried outside, where it succeeds, and inside.
+// attempt is an operation that is tried outside a session, where it succeeds, and in one.
 type attempt struct {
-	try   string // words between "|"
-	free  string // what comes of it outside
-	held  string // and inside; "": the same
-	event string // that it leaves
+	try      string // words between "|"
+	free     string // what comes of it outside
+	confined string // and inside; "": the same
+	event    string // that it leaves
 }
 
 func (a attempt) check(t *testing.T, g *testSession) {
@@ -41,7 +41,7 @@ func (a attempt) check(t *testing.T, g *testSession) {
 	if got := run(t, nil, expecting(a.free, order)...); got != a.free {
 		t.Errorf("%s: outside: %q, want %q", a.try, got, a.free)
 	}
-	want := a.held
+	want := a.confined
 	if want == "" {
 		want = a.free
 	}
@@ -59,7 +59,7 @@ func (g *testSession) tries(try, want, event string) {
 	if event != "" {
 		g.reported(event)
 	} else if n := g.denied() - before; n != 0 {
-		g.t.Errorf("%s: %d refusals", try, n)
+		g.t.Errorf("%s: %d denials", try, n)
 	}
 }
 
@@ -121,21 +121,21 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// What egress is asked about comes to egress, and looks as if it had gone where it wanted to.
+// Redirected connections arrive at egress, and appear to have their original destination.
 func TestRedirected(t *testing.T) {
 	needRoot(t)
 	g := scene(t)
-	led := func(to, peer string) string { return "egress for " + to + ", peer " + peer }
+	redirected := func(to, peer string) string { return "egress for " + to + ", peer " + peer }
 	for _, a := range []attempt{
-		{try: "tcp|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", held: led("10.1.2.3:443", "10.1.2.3:443")},
-		{try: "tcp|6 10.1.2.3:443", free: "server 10.1.2.3:443, peer [::ffff:10.1.2.3]:443", held: led("10.1.2.3:443", "[::ffff:10.1.2.3]:443")},
-		{try: "tcp|[fd00::2]:443", free: "server [fd00::2]:443, peer [fd00::2]:443", held: led("[fd00::2]:443", "[fd00::2]:443")},
-		{try: "fast open|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", held: led("10.1.2.3:443", "10.1.2.3:443")},
-		{try: "fast open later|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", held: led("10.1.2.3:443", "10.1.2.3:443")},
-		{try: "uring|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", held: led("10.1.2.3:443", "10.1.2.3:443")},
+		{try: "tcp|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", confined: redirected("10.1.2.3:443", "10.1.2.3:443")},
+		{try: "tcp|6 10.1.2.3:443", free: "server 10.1.2.3:443, peer [::ffff:10.1.2.3]:443", confined: redirected("10.1.2.3:443", "[::ffff:10.1.2.3]:443")},
+		{try: "tcp|[fd00::2]:443", free: "server [fd00::2]:443, peer [fd00::2]:443", confined: redirected("[fd00::2]:443", "[fd00::2]:443")},
+		{try: "fast open|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", confined: redirected("10.1.2.3:443", "10.1.2.3:443")},
+		{try: "fast open later|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", confined: redirected("10.1.2.3:443", "10.1.2.3:443")},
+		{try: "uring|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", confined: redirected("10.1.2.3:443", "10.1.2.3:443")},
 
 		// DNS, over TCP and UDP, whatever the server.
-		{try: "tcp|10.1.2.3:53", free: "server 10.1.2.3:53, peer 10.1.2.3:53", held: led("10.1.2.3:53", "10.1.2.3:53")},
+		{try: "tcp|10.1.2.3:53", free: "server 10.1.2.3:53, peer 10.1.2.3:53", confined: redirected("10.1.2.3:53", "10.1.2.3:53")},
 		{try: "udp|10.1.2.3:53", free: "received hello, from 10.1.2.3:53, peer 10.1.2.3:53"},
 		{try: "udp|[fd00::1]:53", free: "received hello, from [fd00::1]:53, peer [fd00::1]:53"},
 		{try: "udp|6 10.1.2.3:53", free: "received hello, from [::ffff:10.1.2.3]:53, peer [::ffff:10.1.2.3]:53"},
@@ -148,7 +148,7 @@ func TestRedirected(t *testing.T) {
 	}
 }
 
-// Egress answers DNS in place of the servers, which receive nothing.
+// Egress answers DNS instead of the servers, which receive nothing.
 func TestDNSReachesNoServer(t *testing.T) {
 	needRoot(t)
 	g := begin(t)
@@ -167,7 +167,7 @@ func TestDNSReachesNoServer(t *testing.T) {
 	if n, _, err := c.ReadFrom(b[:]); err != nil || string(b[:n]) != "hello" {
 		t.Errorf("the one from outside doesn't arrive: %q, %v", b[:n], err)
 	}
-	patienceOf(t, c)
+	setReadDeadline(t, c)
 	if n, from, err := c.ReadFrom(b[:]); err == nil {
 		t.Errorf("%q from %s reached a server", b[:n], from)
 	}
@@ -240,7 +240,7 @@ func TestEgressPort(t *testing.T) {
 	g.start()
 	server(t, "10.1.2.3:443")
 	attempt{
-		try: "tcp|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", held: "egress for 10.1.2.3:443, peer 10.1.2.3:443",
+		try: "tcp|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", confined: "egress for 10.1.2.3:443, peer 10.1.2.3:443",
 	}.check(t, g)
 }
 
@@ -249,9 +249,9 @@ func TestSockets(t *testing.T) {
 	g := begin(t, tcp("127.1.0.0/16", 8001))
 	free := beginWith(t, compile(t, policy.Allow))
 	for _, x := range []struct {
-		name       string
-		what       string
-		free, held string // in a session that may reach everything, and in one that may not
+		name           string
+		what           string
+		free, confined string // in a session that may reach everything, and in one that may not
 	}{
 		{"TCP", "2|1|0", "made", "made"},
 		{"TCP, by name", "10|1|6", "made", "made"},
@@ -270,16 +270,16 @@ func TestSockets(t *testing.T) {
 		outside := run(t, nil, order...)
 		if outside != "made" { // the kernel doesn't have it
 			t.Logf("%s: %s outside, too", x.name, outside)
-			x.free, x.held = outside, outside
+			x.free, x.confined = outside, outside
 		}
 		g.clear()
 		if got := run(t, free, order...); got != x.free {
 			t.Errorf("%s: %s in a session that may go anywhere, want %s", x.name, got, x.free)
 		}
-		if got := run(t, g, order...); got != x.held {
-			t.Errorf("%s: %s, want %s", x.name, got, x.held)
+		if got := run(t, g, order...); got != x.confined {
+			t.Errorf("%s: %s, want %s", x.name, got, x.confined)
 		}
-		if x.held != "EACCES" {
+		if x.confined != "EACCES" {
 			continue
 		}
 		g.reported("socket socket: no rule")

@@ -44,8 +44,8 @@ func TestClientOf(t *testing.T) {
 		"fast open|10.1.2.3:443", "fast open later|10.1.2.3:443", "uring|10.1.2.3:443",
 		"udp|10.1.2.3:53", "udp|[fd00::1]:53", "udp|6 10.1.2.3:53", "send|10.1.2.3:53", "send|6 10.1.2.3:53", "send|[fd00::1]:53",
 	} {
-		said := run(t, g, append([]string{"say who"}, strings.Split(order, "|")...)...)
-		who, answer, _ := strings.Cut(said, ": ")
+		output := run(t, g, append([]string{"say who"}, strings.Split(order, "|")...)...)
+		who, answer, _ := strings.Cut(output, ": ")
 		if want := who + ", seen meanwhile: true"; !strings.Contains(answer, want) || !strings.Contains(who, " of 0 and ") {
 			t.Errorf("%s: egress answers %q, not %s", order, answer, want)
 		}
@@ -53,16 +53,16 @@ func TestClientOf(t *testing.T) {
 	for _, x := range []struct{ order, at string }{
 		{"10.1.2.3:53", fmt.Sprintf("127.0.0.1:%d", g.egress.UDP4)}, {"[fd00::1]:53", fmt.Sprintf("[::1]:%d", g.egress.UDP6)},
 	} {
-		if said := run(t, g, "send", x.order); !strings.Contains(said, "<nil>") {
-			t.Errorf("about a datagram egress answers %q", said)
+		if output := run(t, g, "send", x.order); !strings.Contains(output, "<nil>") {
+			t.Errorf("about a datagram egress answers %q", output)
 		}
-		if said := saidTo(t, last.Load(), x.at); !strings.Contains(said, "wasn't redirected") {
-			t.Errorf("about one from a process outside, from the same port, egress answers %q", said)
+		if output := saidTo(t, last.Load(), x.at); !strings.Contains(output, "wasn't redirected") {
+			t.Errorf("about one from a process outside, from the same port, egress answers %q", output)
 		}
 	}
 	to := fmt.Sprintf("127.0.0.1:%d", g.egress.UDP4)
-	if said := run(t, nil, "send", to); !strings.HasPrefix(said, "0 of 0") || !strings.Contains(said, "no such file") {
-		t.Errorf("about a process outside egress answers %q", said)
+	if output := run(t, nil, "send", to); !strings.HasPrefix(output, "0 of 0") || !strings.Contains(output, "no such file") {
+		t.Errorf("about a process outside egress answers %q", output)
 	}
 }
 

@@ -120,9 +120,9 @@ func (d *Diag) close(k *sessionSocket) (found bool, err error) {
 	return true, nil
 }
 
-// madeIn is a filter for the sockets that were made in one of the cgroups. An instruction compares one cgroup with the socket's
+// cgroupFilter is a filter for the sockets that were made in one of the cgroups. An instruction compares one cgroup with the socket's
 // (INET_DIAG_BC_CGROUP_COND, Linux 5.8). A socket passes if the filter ends exactly after its last instruction.
-func madeIn(cgroups []uint64) (filter []byte) {
+func cgroupFilter(cgroups []uint64) (filter []byte) {
 	step := func(code, yes uint8, no int) { // struct inet_diag_bc_op: how many bytes to advance
 		filter = binary.NativeEndian.AppendUint16(append(filter, code, yes), uint16(no))
 	}
@@ -138,7 +138,7 @@ func madeIn(cgroups []uint64) (filter []byte) {
 
 // list returns all TCP and UDP sockets that were made in one of the cgroups, with each one's record in the map peers.
 func (d *Diag) list(cgroups []uint64, peers int) (all []*sessionSocket, err error) {
-	filter := madeIn(cgroups)
+	filter := cgroupFilter(cgroups)
 	storages := nl.NewRtAttr(requestStorages, nil)
 	storages.AddRtAttr(requestMap, binary.NativeEndian.AppendUint32(nil, uint32(peers)))
 	for _, protocol := range []uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
@@ -190,8 +190,8 @@ func attribute(b []byte, kind uint16) ([]byte, error) {
 	return nil, err
 }
 
-// ends returns a socket's own address and its peer's.
-func (k *sessionSocket) ends() (here, there netip.AddrPort) {
+// endpoints returns a socket's own address and its peer's.
+func (k *sessionSocket) endpoints() (here, there netip.AddrPort) {
 	at := func(addr [16]byte, port [2]byte) netip.AddrPort {
 		a := netip.AddrFrom16(addr)
 		if k.Family == unix.AF_INET {
@@ -216,7 +216,7 @@ func (s *Session) CloseDenied(d *Diag) (closed int, err error) {
 	defer now.Close()
 	return s.closeSome(d, s.folder(), func(k *sessionSocket) bool {
 		connects := k.protocol == unix.IPPROTO_TCP && k.State != listens
-		return !s.grants(now, k) && (connects || former != nil && s.grants(former, k) || s.forgotten[k.name()])
+		return !s.grants(now, k) && (connects || former != nil && s.grants(former, k) || s.revoked[k.name()])
 	})
 }
 
@@ -284,13 +284,13 @@ func (s *Session) closeSome(d *Diag, cgroup string, which func(*sessionSocket) b
 
 // name is the key of the permission by name that the socket may be connected with.
 func (k *sessionSocket) name() netNameKey {
-	_, there := k.ends()
+	_, there := k.endpoints()
 	return nameKey(k.protocol == unix.IPPROTO_UDP, there)
 }
 
 // grants reports whether rules grant a socket in its present state.
 func (s *Session) grants(rules *ebpf.Map, k *sessionSocket) bool {
-	here, there := k.ends()
+	here, there := k.endpoints()
 	udp := k.protocol == unix.IPPROTO_UDP
 	switch {
 	case !udp && (k.State == listens || k.peer.Waits != 0):
@@ -330,5 +330,5 @@ func (s *Session) isEgress(udp bool, at netip.AddrPort) bool {
 	if udp {
 		four, six = s.at.Udp4, s.at.Udp6
 	}
-	return at == netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), network(four)) || at == netip.AddrPortFrom(netip.IPv6Loopback(), network(six))
+	return at == netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), networkOrder(four)) || at == netip.AddrPortFrom(netip.IPv6Loopback(), networkOrder(six))
 }

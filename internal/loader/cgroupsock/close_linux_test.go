@@ -127,14 +127,14 @@ func closes(t *testing.T, beneath string) {
 	}
 }
 
-// kept is a child in a session that keeps sockets open.
-type kept struct {
+// openSockets is a child in a session that keeps sockets open.
+type openSockets struct {
 	t      *testing.T
 	in     io.Writer
 	report *bufio.Reader
 }
 
-func keepOpen(t *testing.T, g *testSession, beneath string, order []string) *kept {
+func keepOpen(t *testing.T, g *testSession, beneath string, order []string) *openSockets {
 	t.Helper()
 	group := filepath.Join(g.dir, beneath)
 	must(t, os.MkdirAll(group, 0o755))
@@ -163,7 +163,7 @@ func keepOpen(t *testing.T, g *testSession, beneath string, order []string) *kep
 		_ = cmd.Wait()
 		_ = r.Close()
 	})
-	k := &kept{t, in, bufio.NewReader(r)}
+	k := &openSockets{t, in, bufio.NewReader(r)}
 	for {
 		switch line := k.line(); line {
 		case "all are open":
@@ -176,14 +176,14 @@ func keepOpen(t *testing.T, g *testSession, beneath string, order []string) *kep
 	}
 }
 
-func (k *kept) line() string {
+func (k *openSockets) line() string {
 	line, err := k.report.ReadString('\n')
 	must(k.t, err)
 	return strings.TrimSpace(line)
 }
 
 // states returns each socket's state.
-func (k *kept) states() []string {
+func (k *openSockets) states() []string {
 	_, err := fmt.Fprintln(k.in)
 	must(k.t, err)
 	return strings.Split(k.line(), ",")

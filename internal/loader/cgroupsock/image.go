@@ -12,10 +12,10 @@ import (
 
 // Image is a policy's rules about addresses and ports: for each port in its rules, the address ranges that they distinguish.
 type Image struct {
-	rules      []rule
-	free       bool // no layer denies the network by default
-	own        bool // the session's own servers on loopback may be reached
-	generation uint32
+	rules        []rule
+	unrestricted bool // no layer denies the network by default
+	own          bool // the session's own servers on loopback may be reached
+	generation   uint32
 }
 
 // rule is the action for a range of addresses on a port. Port 0 means all ports that no rule names.
@@ -40,7 +40,7 @@ const (
 )
 
 const (
-	refuse action = iota
+	deny action = iota
 	direct
 	ask
 )
@@ -53,8 +53,8 @@ var everywhere = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), ne
 // NewImage makes the image of a policy. Events have its generation, which isn't 0. If no layer has rules about the network, the image
 // allows everything that can be decided about, and redirects DNS to egress nevertheless: such a policy needs no image.
 func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
-	img := &Image{generation: generation, free: !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Defaults[policy.Net] == policy.Deny })}
-	img.own = !img.free && c.OwnServers()
+	img := &Image{generation: generation, unrestricted: !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Defaults[policy.Net] == policy.Deny })}
+	img.own = !img.unrestricted && c.OwnServers()
 	asked := map[uint16]bool{}
 	for _, port := range c.AskedPorts() {
 		asked[port] = true
@@ -66,7 +66,7 @@ func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
 		}
 		decide := decider(c, k)
 		for _, port := range slices.Sorted(maps.Keys(ranges)) {
-			otherwise := refuse
+			otherwise := deny
 			if k == 0 && asked[port] {
 				otherwise = ask
 			}

@@ -117,15 +117,15 @@ func agrees(t *rapid.T, c *policy.Compiled, m *ebpf.Map) {
 	}
 	granted, denied := raw.Allow, raw.Reason == policy.RuleDenies
 	for _, scheme := range []string{"http", "https", "ws", "wss", "ssh", "git"} {
-		said := at
-		said.Scheme = scheme
-		v := c.CheckNet(&said)
+		target := at
+		target.Scheme = scheme
+		v := c.CheckNet(&target)
 		granted, denied = granted || v.Allow, denied || v.Reason == policy.RuleDenies
 	}
 	if action(got.Action) == direct && (denied || !granted) {
 		t.Fatalf("%s: reached directly, though it's granted: %v, and denied: %v", &at, granted, denied)
 	}
-	if action(got.Action) == refuse && granted && !denied {
+	if action(got.Action) == deny && granted && !denied {
 		t.Fatalf("%s: denied, though it's granted", &at)
 	}
 }

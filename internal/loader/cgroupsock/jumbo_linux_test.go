@@ -51,9 +51,9 @@ func gso(length int) error {
 // longPackets reports whether a packet with a jumbo option is seen.
 func longPackets(t *testing.T) <-chan bool {
 	t.Helper()
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(network(unix.ETH_P_IPV6)))
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(networkOrder(unix.ETH_P_IPV6)))
 	must(t, err)
-	patience(fd)
+	setReceiveTimeout(fd)
 	seen := make(chan bool, 1)
 	go func() {
 		defer unix.Close(fd)

@@ -32,7 +32,7 @@ type child struct {
 	t      testing.TB
 	cmd    *exec.Cmd
 	in     *os.File
-	said   *bufio.Scanner // through its descriptor 3
+	output *bufio.Scanner // through its descriptor 3
 	answer bytes.Buffer
 }
 
@@ -44,7 +44,7 @@ func startChild(t testing.TB, g *testSession, order ...string) *child {
 	stdin, in, err := os.Pipe()
 	must(t, err)
 	defer stdin.Close()
-	c := &child{t: t, cmd: childtest.Command(t, 0, order), in: in, said: bufio.NewScanner(r)}
+	c := &child{t: t, cmd: childtest.Command(t, 0, order), in: in, output: bufio.NewScanner(r)}
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.ExtraFiles = stdin, &c.answer, []*os.File{w}
 	if g != nil {
 		c.cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(g.group.Fd())}
@@ -62,10 +62,10 @@ func startChild(t testing.TB, g *testSession, order ...string) *child {
 // line is the child's next line.
 func (c *child) line() string {
 	c.t.Helper()
-	if !c.said.Scan() {
-		c.t.Fatalf("the child writes nothing: %v", c.said.Err())
+	if !c.output.Scan() {
+		c.t.Fatalf("the child writes nothing: %v", c.output.Err())
 	}
-	return c.said.Text()
+	return c.output.Text()
 }
 
 // again lets the child go on.
@@ -219,11 +219,11 @@ func TestPermit(t *testing.T) {
 	permit("tcp", "[fd00::2]:5432", time.Minute)
 	expect("server [fd00::2]:5432, peer [fd00::2]:5432", "tcp", "[fd00::2]:5432")
 
-	var held []*child
+	var children []*child
 	for d := 700 * time.Millisecond; ; d *= 4 { // on a slow machine it's over before they are there
 		permit("udp", "127.6.0.1:5432", d)
-		held = []*child{startChild(t, g, "hold", "connected", "127.6.0.1:5432"), startChild(t, g, "hold", "sending", "127.6.0.1:5432")}
-		if held[0].line() == "received" && held[1].line() == "received" {
+		children = []*child{startChild(t, g, "hold", "connected", "127.6.0.1:5432"), startChild(t, g, "hold", "sending", "127.6.0.1:5432")}
+		if children[0].line() == "received" && children[1].line() == "received" {
 			time.Sleep(d + 100*time.Millisecond)
 			break
 		}
@@ -231,7 +231,7 @@ func TestPermit(t *testing.T) {
 			t.Fatal("permitted, and denied")
 		}
 	}
-	for _, c := range held {
+	for _, c := range children {
 		if got := c.again(); got != "received" {
 			t.Errorf("the same socket, afterwards: %s", got)
 		}
@@ -250,18 +250,18 @@ func TestConnectAgain(t *testing.T) {
 		must(t, g.kernel.Permit(1, "tcp", netip.MustParseAddrPort("127.6.1.1:5432"), time.Now().Add(time.Hour)))
 	}
 	permit()
-	held := startChild(t, g, "connect again", "127.6.1.1:5432")
-	for i, got := range []string{held.line(), held.again()} {
+	reconnecting := startChild(t, g, "connect again", "127.6.1.1:5432")
+	for i, got := range []string{reconnecting.line(), reconnecting.again()} {
 		if got != "connected" {
 			t.Errorf("%d: %s", i, got)
 		}
 	}
 	g.reload(2, rule)
-	if got := held.again(); got != "EACCES" {
+	if got := reconnecting.again(); got != "EACCES" {
 		t.Errorf("the same socket, afterwards: %s", got)
 	}
 	permit()
-	if got := held.again(); got != "connected" {
+	if got := reconnecting.again(); got != "connected" {
 		t.Errorf("permitted again: %s", got)
 	}
 }
@@ -477,7 +477,7 @@ func TestWhoseCgroup(t *testing.T) {
 		}
 	}
 	if n, m := one.denied(), two.denied(); n != 2 || m != 1 {
-		t.Errorf("%d and %d refusals", n, m)
+		t.Errorf("%d and %d denials", n, m)
 	}
 }
 
@@ -597,7 +597,7 @@ func TestDeath(t *testing.T) {
 	id := g.attached(ebpf.AttachCGroupInet4Connect)
 	_ = g.group.Close()
 	must(t, removeGroup(g.dir))
-	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		p, err := ebpf.NewProgramFromID(id)
 		if errors.Is(err, os.ErrNotExist) {
 			if err := os.Mkdir(g.dir, 0o755); err != nil { // for the cleanup that removes it

@@ -16,15 +16,15 @@ import (
 
 // Session is a session in the kernel.
 type Session struct {
-	maps      map[string]*ebpf.Map
-	at        *netSession              // the sessions map's own memory
-	image     *ebpf.Map                // the session's first; nil: it was replaced, or another process has it
-	programs  map[string]*ebpf.Program // empty: another process has attached them
-	idle      bool                     // not attached: not yet, or not any more
-	events    *events                  // nil: no listener
-	cgroup    *os.File                 // its folder
-	former    *ebpf.Map                // the image before the last Reload; nil: none, or CloseDenied was called
-	forgotten map[netNameKey]bool      // the addresses that were permitted by names and revoked
+	maps     map[string]*ebpf.Map
+	at       *netSession              // the sessions map's own memory
+	image    *ebpf.Map                // the session's first; nil: it was replaced, or another process has it
+	programs map[string]*ebpf.Program // empty: another process has attached them
+	idle     bool                     // not attached: not yet, or not any more
+	events   *events                  // nil: no listener
+	cgroup   *os.File                 // its folder
+	former   *ebpf.Map                // the image before the last Reload; nil: none, or CloseDenied was called
+	revoked  map[netNameKey]bool      // the addresses that were permitted by names and revoked
 }
 
 // hooks are where the programs are attached.

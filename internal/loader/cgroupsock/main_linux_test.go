@@ -153,7 +153,7 @@ func prepare(t testing.TB, c *policy.Compiled) *testSession {
 // removeGroup removes a cgroup whose processes have ended: they count for a while.
 func removeGroup(dir string) error {
 	err := os.Remove(dir)
-	for end := time.Now().Add(patient); errors.Is(err, unix.EBUSY) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); errors.Is(err, unix.EBUSY) && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		err = os.Remove(dir)
 	}
 	return err
@@ -224,10 +224,10 @@ func server(t testing.TB, at string) {
 
 func serveUDP(t testing.TB, at string) uint16 {
 	t.Helper()
-	return answerUDP(t, at, func(_ net.PacketConn, _ net.Addr, said []byte) string { return "received " + string(said) })
+	return answerUDP(t, at, func(_ net.PacketConn, _ net.Addr, datagram []byte) string { return "received " + string(datagram) })
 }
 
-func answerUDP(t testing.TB, at string, answer func(c net.PacketConn, from net.Addr, said []byte) string) uint16 {
+func answerUDP(t testing.TB, at string, answer func(c net.PacketConn, from net.Addr, datagram []byte) string) uint16 {
 	t.Helper()
 	c, err := net.ListenPacket("udp", at)
 	must(t, err)
@@ -298,7 +298,7 @@ func (g *testSession) lines() (all []string) {
 func (g *testSession) reported(line string) {
 	g.t.Helper()
 	var all []string
-	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if all = g.lines(); slices.Contains(all, line) {
 			return
 		}
@@ -371,7 +371,7 @@ func needRoot(t testing.TB) {
 	}
 }
 
-func patienceOf(t testing.TB, c net.PacketConn) {
+func setReadDeadline(t testing.TB, c net.PacketConn) {
 	t.Helper()
 	must(t, c.SetReadDeadline(time.Now().Add(200*time.Millisecond)))
 }

@@ -21,8 +21,8 @@ type Kernel struct {
 	originals, names int
 	permitting       sync.Mutex
 
-	hearing  sync.Mutex
-	received map[netTuple]received
+	receivedMu sync.Mutex
+	received   map[netTuple]received
 }
 
 // received is the number of datagrams received from a socket.
@@ -64,8 +64,8 @@ func (k *Kernel) Sender(client, listener netip.AddrPort) (event.Observed, error)
 
 // receive counts a datagram of a socket that has sent that many, and reports whether it can be one of them.
 func (k *Kernel) receive(t netTuple, socket, sent uint64) bool {
-	k.hearing.Lock()
-	defer k.hearing.Unlock()
+	k.receivedMu.Lock()
+	defer k.receivedMu.Unlock()
 	h, known := k.received[t]
 	if !known && len(k.received) >= maxReceived {
 		k.evictOne()
@@ -84,7 +84,7 @@ func (k *Kernel) receive(t netTuple, socket, sent uint64) bool {
 // evictOne evicts an entry, also from the kernel's map: otherwise the kernel's count would permit that many datagrams again.
 func (k *Kernel) evictOne() {
 	for t := range k.received {
-		_ = element(unix.BPF_MAP_DELETE_ELEM, k.originals, unsafe.Pointer(&t), nil)
+		_ = mapElement(unix.BPF_MAP_DELETE_ELEM, k.originals, unsafe.Pointer(&t), nil)
 		delete(k.received, t)
 		return
 	}
@@ -92,13 +92,13 @@ func (k *Kernel) evictOne() {
 
 func (k *Kernel) original(do uintptr, of kind, client, listener netip.AddrPort) (o netOriginal, err error) {
 	key := newTuple(of, client, listener)
-	return o, element(do, k.originals, unsafe.Pointer(&key), unsafe.Pointer(&o))
+	return o, mapElement(do, k.originals, unsafe.Pointer(&key), unsafe.Pointer(&o))
 }
 
 func newTuple(of kind, client, listener netip.AddrPort) netTuple {
 	return netTuple{
-		Client: words(client.Addr()), Listener: words(listener.Addr()),
-		ClientPort: network(client.Port()), ListenerPort: network(listener.Port()), Kind: uint32(of),
+		Client: addrWords(client.Addr()), Listener: addrWords(listener.Addr()),
+		ClientPort: networkOrder(client.Port()), ListenerPort: networkOrder(listener.Port()), Kind: uint32(of),
 	}
 }
 
@@ -118,12 +118,12 @@ func (k *Kernel) Permit(generation uint32, proto string, to netip.AddrPort, unti
 	k.permitting.Lock()
 	defer k.permitting.Unlock()
 	name, before := netName{Until: uint64(max(0, sinceBoot()+time.Until(until))), Generation: generation}, netName{}
-	err := element(unix.BPF_MAP_LOOKUP_ELEM, k.names, unsafe.Pointer(&key), unsafe.Pointer(&before))
+	err := mapElement(unix.BPF_MAP_LOOKUP_ELEM, k.names, unsafe.Pointer(&key), unsafe.Pointer(&before))
 	if err == nil && before.Generation == generation && before.Until >= name.Until {
 		return nil
 	}
 	put := func() error {
-		return element(unix.BPF_MAP_UPDATE_ELEM, k.names, unsafe.Pointer(&key), unsafe.Pointer(&name))
+		return mapElement(unix.BPF_MAP_UPDATE_ELEM, k.names, unsafe.Pointer(&key), unsafe.Pointer(&name))
 	}
 	if err = put(); errors.Is(err, unix.E2BIG) {
 		now := uint64(sinceBoot())
@@ -137,7 +137,7 @@ func (k *Kernel) Permit(generation uint32, proto string, to netip.AddrPort, unti
 }
 
 func nameKey(udp bool, to netip.AddrPort) netNameKey {
-	key := netNameKey{Addr: words(to.Addr()), Port: network(to.Port())}
+	key := netNameKey{Addr: addrWords(to.Addr()), Port: networkOrder(to.Port())}
 	if udp {
 		key.Kind = uint16(kindUDP)
 	}
@@ -149,24 +149,24 @@ func sweep(names int, over func(netName) bool) (list []netNameKey) {
 	var at *netNameKey
 	for {
 		var next netNameKey
-		if element(unix.BPF_MAP_GET_NEXT_KEY, names, unsafe.Pointer(at), unsafe.Pointer(&next)) != nil {
+		if mapElement(unix.BPF_MAP_GET_NEXT_KEY, names, unsafe.Pointer(at), unsafe.Pointer(&next)) != nil {
 			break
 		}
 		var name netName
-		err := element(unix.BPF_MAP_LOOKUP_ELEM, names, unsafe.Pointer(&next), unsafe.Pointer(&name))
+		err := mapElement(unix.BPF_MAP_LOOKUP_ELEM, names, unsafe.Pointer(&next), unsafe.Pointer(&name))
 		if err == nil && over(name) {
 			list = append(list, next)
 		}
 		at = &next
 	}
 	for i := range list {
-		_ = element(unix.BPF_MAP_DELETE_ELEM, names, unsafe.Pointer(&list[i]), nil)
+		_ = mapElement(unix.BPF_MAP_DELETE_ELEM, names, unsafe.Pointer(&list[i]), nil)
 	}
 	return list
 }
 
-// element is bpf(2) for one element of a map.
-func element(cmd uintptr, fd int, key, value unsafe.Pointer) error {
+// mapElement is bpf(2) for one element of a map.
+func mapElement(cmd uintptr, fd int, key, value unsafe.Pointer) error {
 	attr := struct { // of BPF_MAP_*_ELEM in union bpf_attr
 		fd         uint32
 		_          uint32

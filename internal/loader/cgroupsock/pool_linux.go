@@ -20,14 +20,14 @@ import (
 // complete, and out of it by the process that acquires it. A set that isn't pinned belongs to a session and is freed with it, also if
 // toolguard is killed.
 const (
-	current = bpffs.Net + "/" + version
-	free    = "free-"
-	partial = "partial-"
-	most    = 4 // sets in the pool
+	current  = bpffs.Net + "/" + version
+	free     = "free-"
+	partial  = "partial-"
+	poolSize = 4 // sets in the pool
 )
 
-// Ahead makes sure that the pool has a set for the next session, which survives this process, and returns an error if it can't be loaded.
-func Ahead() error {
+// Preload makes sure that the pool has a set for the next session, which survives this process, and returns an error if it can't be loaded.
+func Preload() error {
 	if list, _ := filepath.Glob(current + "/" + free + "*"); len(list) > 0 && bpffs.Own(bpffs.Root) == nil {
 		return nil
 	}
@@ -52,7 +52,7 @@ func acquire() *Session {
 		if !strings.HasPrefix(e.Name(), free) {
 			continue
 		}
-		mine := filepath.Join(current, unique())
+		mine := filepath.Join(current, newFolderName())
 		if os.Rename(filepath.Join(current, e.Name()), mine) != nil {
 			continue // another process was faster
 		}
@@ -67,8 +67,8 @@ func acquire() *Session {
 	return nil
 }
 
-// unique is a folder name that no other process uses.
-func unique() string { return fmt.Sprint(partial, os.Getpid(), "-", rand.Text()) }
+// newFolderName is a folder name that no other process uses.
+func newFolderName() string { return fmt.Sprint(partial, os.Getpid(), "-", rand.Text()) }
 
 // openPinned opens the maps and programs that are pinned in a folder.
 func openPinned(dir string) (_ *Session, err error) {
@@ -120,7 +120,7 @@ func (s *Session) releaseToPool() error {
 			return err
 		}
 	}
-	fresh := filepath.Join(current, unique())
+	fresh := filepath.Join(current, newFolderName())
 	if err := os.Mkdir(fresh, 0o700); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func makePool() (ok bool, err error) {
 			_ = os.RemoveAll(filepath.Join(current, e.Name()))
 		}
 	}
-	return n < most, nil
+	return n < poolSize, nil
 }
 
 // removeOtherVersions removes the pins of other versions, none of which is in use.

@@ -12,10 +12,10 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// races is how long two threads do their parts: without the lock on what a socket is permitted, a second of it shows that.
+// races is how long two threads race: without the lock on a socket's permission, one second shows the error.
 const races = 3 * time.Second
 
-// What two threads of a session say of one socket at once doesn't mix: half of one place and half of another is a third, which nobody has
+// Two threads that use one socket at once can't mix two permitted addresses: half of one and half of the other would be a third, which isn't
 // permitted.
 func TestRace(t *testing.T) {
 	needRoot(t)
@@ -38,15 +38,15 @@ func TestRace(t *testing.T) {
 
 func race(t *testing.T, g *testSession, long time.Duration, places ...string) (sent, tried int) {
 	t.Helper()
-	said := run(t, g, append([]string{"race", long.String()}, places...)...)
-	if _, err := fmt.Sscanf(said, "%d of %d", &sent, &tried); err != nil {
-		t.Fatalf("%q: %v", said, err)
+	output := run(t, g, append([]string{"race", long.String()}, places...)...)
+	if _, err := fmt.Sscanf(output, "%d of %d", &sent, &tried); err != nil {
+		t.Fatalf("%q: %v", output, err)
 	}
 	return sent, tried
 }
 
-// alone has this thread have a processor for itself, so that it meets the other one often.
-func alone(processor int) {
+// pinToProcessor gives this thread a processor of its own, so that both run at the same time.
+func pinToProcessor(processor int) {
 	runtime.LockOSThread()
 	var set unix.CPUSet
 	set.Set(processor)
@@ -54,24 +54,24 @@ func alone(processor int) {
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
 }
 
-// tryRace returns how many datagrams went to the place that a socket is connected to, the first one, while another thread sends to the others.
+// tryRace returns the number of datagrams that reached the first address, to which a socket is connected, while another thread sends to the others.
 func tryRace(args []string) string {
 	fd, to := socket(args[1], unix.SOCK_DGRAM, 0)
 	ok(unix.Connect(fd, to))
-	over, ended := make(chan bool), make(chan bool)
-	alone(1)
+	stop, ended := make(chan bool), make(chan bool)
+	pinToProcessor(1)
 	go func() {
 		defer close(ended)
-		alone(0)
+		pinToProcessor(0)
 		for {
-			for _, a := range args[2:] { // which aren't routed, so that no answer comes
+			for _, a := range args[2:] { // which aren't routed and so never answered
 				_, to := at(a)
 				if err := unix.Sendto(fd, []byte("hello"), 0, to); err != unix.ENETUNREACH {
 					panic(err)
 				}
 			}
 			select {
-			case <-over:
+			case <-stop:
 				return
 			default:
 			}
@@ -87,7 +87,7 @@ func tryRace(args []string) string {
 			ok(err)
 		}
 	}
-	close(over)
+	close(stop)
 	<-ended
 	return fmt.Sprintf("%d of %d", sent, tried)
 }

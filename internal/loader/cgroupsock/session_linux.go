@@ -56,7 +56,7 @@ func (s *Session) Redirect(e Egress) error {
 			return fmt.Errorf("mark egress's socket: %w", err)
 		}
 	}
-	ports := [4]uint16{network(e.TCP4), network(e.TCP6), network(e.UDP4), network(e.UDP6)}
+	ports := [4]uint16{networkOrder(e.TCP4), networkOrder(e.TCP6), networkOrder(e.UDP4), networkOrder(e.UDP6)}
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&s.at.Tcp4)), *(*uint64)(unsafe.Pointer(&ports)))
 	return nil
 }
@@ -89,21 +89,21 @@ func (s *Session) Reload(img *Image) error {
 	_ = s.former.Close()
 	s.former, s.image = former, nil
 	s.setFlags(img)
-	s.Forget(img.generation)
+	s.RevokeNames(img.generation)
 	return nil
 }
 
-// Forget revokes the addresses that egress permitted by name, except those of a generation.
-func (s *Session) Forget(but uint32) {
+// RevokeNames revokes the addresses that egress permitted by name, except those of a generation.
+func (s *Session) RevokeNames(but uint32) {
 	_, names := s.Descriptors()
-	s.forgotten = map[netNameKey]bool{}
+	s.revoked = map[netNameKey]bool{}
 	for _, key := range sweep(names, func(n netName) bool { return n.Generation != but }) {
-		s.forgotten[key] = true
+		s.revoked[key] = true
 	}
 }
 
 func (s *Session) setFlags(img *Image) {
-	for at, is := range map[*uint64]bool{&s.at.Free: img.free, &s.at.Own: img.own} {
+	for at, is := range map[*uint64]bool{&s.at.Free: img.unrestricted, &s.at.Own: img.own} {
 		value := uint64(0)
 		if is {
 			value = 1
@@ -141,13 +141,13 @@ func (s *Session) SavedState() []byte {
 }
 
 func ruleKey(r rule) netRuleKey {
-	k := netRuleKey{Bits: 32 + uint32(r.at.Bits()), Kind: uint16(r.kind), Port: network(r.port)}
+	k := netRuleKey{Bits: 32 + uint32(r.at.Bits()), Kind: uint16(r.kind), Port: networkOrder(r.port)}
 	if r.at.Addr().Is4() {
 		a := r.at.Addr().As4()
 		k.Addr[0] = binary.NativeEndian.Uint32(a[:])
 	} else {
 		k.Kind |= uint16(kindIPv6)
-		k.Addr = words(r.at.Addr())
+		k.Addr = addrWords(r.at.Addr())
 	}
 	return k
 }
@@ -258,15 +258,15 @@ func (s *Session) Close() {
 	}
 }
 
-// network is a port in network order.
-func network(port uint16) uint16 {
+// networkOrder is a port in network order.
+func networkOrder(port uint16) uint16 {
 	var b [2]byte
 	binary.BigEndian.PutUint16(b[:], port)
 	return binary.NativeEndian.Uint16(b[:])
 }
 
-// words is an address in the programs' form: an IPv4 one is IPv4-mapped.
-func words(a netip.Addr) (w [4]uint32) {
+// addrWords is an address in the programs' form: an IPv4 one is IPv4-mapped.
+func addrWords(a netip.Addr) (w [4]uint32) {
 	b := a.As16()
 	for i := range w {
 		w[i] = binary.NativeEndian.Uint32(b[4*i:])
@@ -279,5 +279,5 @@ func addrPort(w [4]uint32, port uint16) netip.AddrPort {
 	for i := range w {
 		binary.NativeEndian.PutUint32(b[4*i:], w[i])
 	}
-	return netip.AddrPortFrom(netip.AddrFrom16(b).Unmap(), network(port))
+	return netip.AddrPortFrom(netip.AddrFrom16(b).Unmap(), networkOrder(port))
 }

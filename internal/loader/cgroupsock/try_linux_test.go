@@ -59,18 +59,18 @@ var tries = map[string]func(args []string) string{
 	"flood":           tryFlood,
 }
 
-// patient is how long a child waits for an answer; one that isn't to come is waited for "briefly".
-var patient = 30 * time.Second
+// patience is how long a child waits for an answer; "briefly" shortens it where none is expected.
+var patience = 30 * time.Second
 
 // failure ends a try.
 type failure struct{ error }
 
-func try(order []string) (said string, err error) {
+func try(order []string) (output string, err error) {
 	defer func() {
 		switch f := recover().(type) {
 		case nil:
 		case failure:
-			if said = errName(f.error); said == "" {
+			if output = errName(f.error); output == "" {
 				err = f.error
 			}
 		default:
@@ -79,15 +79,15 @@ func try(order []string) (said string, err error) {
 	}()
 	switch order[0] {
 	case "briefly":
-		patient = 300 * time.Millisecond
+		patience = 300 * time.Millisecond
 		return try(order[1:])
 	case "on one processor":
 		onOneProcessor()
 		return try(order[1:])
 	case "say who": // does what follows
-		said, err := try(order[1:])
+		output, err := try(order[1:])
 		name, _ := os.ReadFile("/proc/thread-self/comm")
-		return fmt.Sprintf("%d of %d and %q: %s", os.Getpid(), os.Getuid(), trimmed(name), said), err
+		return fmt.Sprintf("%d of %d and %q: %s", os.Getpid(), os.Getuid(), trimmed(name), output), err
 	}
 	f := tries[order[0]]
 	if f == nil {
@@ -159,13 +159,13 @@ func text(sa unix.Sockaddr) string {
 	case *unix.SockaddrInet6:
 		return netip.AddrPortFrom(netip.AddrFrom16(sa.Addr), uint16(sa.Port)).String()
 	}
-	return "nobody"
+	return "no peer"
 }
 
 // open makes a socket that waits for nothing for ever.
 func open(family, kind, protocol int) int {
 	fd := got(unix.Socket(family, kind|unix.SOCK_CLOEXEC, protocol))
-	patience(fd)
+	setReceiveTimeout(fd)
 	return fd
 }
 
@@ -178,8 +178,8 @@ func socket(to string, kind, protocol int) (int, unix.Sockaddr) {
 // kinds are what kinds of sockets are ordered by.
 var kinds = map[string]int{"tcp": unix.SOCK_STREAM, "udp": unix.SOCK_DGRAM}
 
-func patience(fd int) {
-	tv := unix.NsecToTimeval(int64(patient))
+func setReceiveTimeout(fd int) {
+	tv := unix.NsecToTimeval(int64(patience))
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv)
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &tv)
 }
@@ -274,7 +274,7 @@ func trySendMany(args []string) string {
 
 func raw4(a string, family uint16) *unix.RawSockaddrInet4 {
 	to := netip.MustParseAddrPort(a)
-	return &unix.RawSockaddrInet4{Family: family, Port: network(to.Port()), Addr: to.Addr().As4()}
+	return &unix.RawSockaddrInet4{Family: family, Port: networkOrder(to.Port()), Addr: to.Addr().As4()}
 }
 
 // trySendUnspec sends with AF_UNSPEC, which IPv4 treats as AF_INET.
@@ -471,7 +471,7 @@ func tryBegin(args []string) string {
 
 // tryInherited connects descriptor 3, a socket that another process made.
 func tryInherited(args []string) string {
-	patience(3)
+	setReceiveTimeout(3)
 	_, sa := at(args[0])
 	return receiveFrom(3, sa)
 }
@@ -494,8 +494,8 @@ func tryEgress(args []string) string {
 }
 
 // again writes a line, and reports whether to continue: whether its input has a line.
-func again(said string) bool {
-	fmt.Fprintln(os.NewFile(3, "report"), said)
+func again(output string) bool {
+	fmt.Fprintln(os.NewFile(3, "report"), output)
 	n, _ := os.Stdin.Read(make([]byte, 1))
 	return n > 0
 }
@@ -514,13 +514,13 @@ func tryHold(args []string) string {
 		} else {
 			err = unix.Sendto(fd, []byte("hello"), 0, sa)
 		}
-		said := errName(err)
+		output := errName(err)
 		if err == nil {
 			receiveUDP(fd)
-			said = "received"
+			output = "received"
 		}
-		if !again(said) {
-			return said
+		if !again(output) {
+			return output
 		}
 	}
 }
@@ -529,12 +529,12 @@ func tryHold(args []string) string {
 func tryConnectAgain(args []string) string {
 	fd, sa := socket(args[0], unix.SOCK_STREAM, 0)
 	for {
-		said := "connected"
+		output := "connected"
 		if err := unix.Connect(fd, sa); err != nil {
-			said = errName(err)
+			output = errName(err)
 		}
-		if !again(said) {
-			return said
+		if !again(output) {
+			return output
 		}
 		dissolve(fd)
 	}
@@ -547,7 +547,7 @@ func dissolve(fd int) {
 	called(errno)
 }
 
-// tryFlood is denied the given number of times.
+// tryFlood causes the given number of denials.
 func tryFlood(args []string) string {
 	fd, sa := socket(args[0], unix.SOCK_DGRAM, 0)
 	for range number(args[1]) {

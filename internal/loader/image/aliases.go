@@ -110,13 +110,13 @@ func (b *builder) walk(a *fspath.Alias) walk {
 		if within(a.From, path) {
 			known = hitKnown
 		}
-		w.enter(b, b.next(w.node, name), known)
+		w.enter(b, b.nextNode(w.node, name), known)
 	}
 	return w
 }
 
-// next returns the node of a name beneath another node.
-func (b *builder) next(node uint32, name string) uint32 {
+// nextNode returns the node of a name beneath another node.
+func (b *builder) nextNode(node uint32, name string) uint32 {
 	id, ok := b.names[name]
 	if next, there := b.edges[edge{node, id}]; ok && there {
 		return next
@@ -124,10 +124,10 @@ func (b *builder) next(node uint32, name string) uint32 {
 	return noNode
 }
 
-// hit makes a rule decide, unless it only grants.
-func (w *walk) hit(hit, known uint32) {
-	if hit&hitGrants == 0 {
-		w.decided[hit>>24&(maxTables-1)] = hit | known
+// decide makes a rule decide, unless it only grants.
+func (w *walk) decide(decide, known uint32) {
+	if decide&hitGrants == 0 {
+		w.decided[decide>>24&(maxTables-1)] = decide | known
 	}
 }
 
@@ -138,7 +138,7 @@ func (w *walk) enter(b *builder, node, known uint32) {
 	}
 	n := &b.nodes[node]
 	for _, h := range n.hits {
-		w.hit(h, known)
+		w.decide(h, known)
 	}
 	if n.starts != nil {
 		w.starts.add(n.starts)
@@ -155,7 +155,7 @@ func (w *walk) patterns(b *builder, name string, known uint32) {
 	}
 	for bit, h := range b.bitHits {
 		if w.state.has(bit) && b.finals.has(bit) {
-			w.hit(h, known)
+			w.decide(h, known)
 		}
 	}
 }

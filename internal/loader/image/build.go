@@ -8,32 +8,32 @@ import (
 )
 
 type builder struct {
-	seed     uint32
-	names    map[string]uint32 // to their position in texts
-	texts    []string
-	sets     map[string]*bitset // of names
-	nodes    []trieNode
-	edges    map[edge]uint32
-	bitHits  []uint32
-	patterns []pattern
-	finals   bitset
-	bit      int
-	affixes  []*bitset // by affix node: the patterns whose affix ends there
-	affixed  map[edge]uint32
-	filter   [1 + 64/maxWords]bitset // bpf/lib/image.h: of the names in patterns
-	layers   [][4]uint32
-	tables   uint32
-	taking   map[string]uint32 // the tables of protect and secrets, which many layers share, by content
-	aliases  []alias
-	linked   map[uint64][][4]uint32 // by inode number
-	execs    bool                   // executed programs are reported
+	seed       uint32
+	names      map[string]uint32 // to their position in texts
+	texts      []string
+	sets       map[string]*bitset // of names
+	nodes      []trieNode
+	edges      map[edge]uint32
+	bitHits    []uint32
+	patterns   []pattern
+	finals     bitset
+	bit        int
+	affixes    []*bitset // by affix node: the patterns whose affix ends there
+	affixed    map[edge]uint32
+	filter     [1 + 64/maxWords]bitset // bpf/lib/image.h: of the names in patterns
+	layers     [][4]uint32
+	tables     uint32
+	denyTables map[string]uint32 // the tables of protect and secrets, which many layers share, by content
+	aliases    []alias
+	linked     map[uint64][][4]uint32 // by inode number
+	execs      bool                   // executed programs are reported
 }
 
 func newBuilder(seed uint32) *builder {
 	return &builder{
 		seed: seed, names: map[string]uint32{}, sets: map[string]*bitset{}, nodes: make([]trieNode, 1),
 		edges: map[edge]uint32{}, affixes: make([]*bitset, 2), affixed: map[edge]uint32{},
-		linked: map[uint64][][4]uint32{}, taking: map[string]uint32{},
+		linked: map[uint64][][4]uint32{}, denyTables: map[string]uint32{},
 	}
 }
 
@@ -53,7 +53,7 @@ func (b *builder) add(c *policy.Compiled) error {
 			return err
 		}
 		if l.Authority == policy.Builtin {
-			b.hide(l.FS, fs-1)
+			b.addHidden(l.FS, fs-1)
 		}
 		b.layers = append(b.layers, [4]uint32{fs, protect | secrets<<8, uint32(l.Defaults[policy.FS]), uint32(l.Defaults[policy.Commands])})
 		if err := b.commands(uint32(i), l.Commands); err != nil {
@@ -78,9 +78,9 @@ func (b *builder) links(c *policy.Compiled) error {
 	return nil
 }
 
-// hide denies everything in the hidden folders, in toolguard's own table: no session may block other processes by a lock on their files,
+// addHidden denies everything in the hidden folders, in toolguard's own table: no session may block other processes by a lock on their files,
 // and SelfTest relies on the canary there.
-func (b *builder) hide(t *policy.FSTable, table uint32) {
+func (b *builder) addHidden(t *policy.FSTable, table uint32) {
 	for _, p := range HiddenFolders {
 		if r := t.Deciding(p); r != nil {
 			n := b.path(p)
@@ -99,11 +99,11 @@ func (b *builder) tableOnce(t *policy.FSTable) (uint32, error) {
 		}
 		key.WriteByte(0)
 	}
-	if n, ok := b.taking[key.String()]; ok {
+	if n, ok := b.denyTables[key.String()]; ok {
 		return n, nil
 	}
 	n, err := b.table(t, false)
-	b.taking[key.String()] = n
+	b.denyTables[key.String()] = n
 	return n, err
 }
 

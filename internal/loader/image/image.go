@@ -185,7 +185,7 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 	edges := newBuckets(len(b.edges)+len(b.affixed)+len(b.linked), roomy)
 	affix := func(n uint32) uint32 { return uint32(len(b.nodes)) + n }
 	for e, to := range b.edges {
-		what := b.nodes[to].says() | uint32(min(len(b.texts[e.label]), maxName+1))<<1 | text[e.label]<<15
+		what := b.nodes[to].hasContent() | uint32(min(len(b.texts[e.label]), maxName+1))<<1 | text[e.label]<<15
 		if !edges.add(hashEdge(e.from, hash[e.label], b.header()), [4]uint32{e.from, hash[e.label], to, what}) {
 			return nil, false
 		}

@@ -39,19 +39,19 @@ func (b *builder) nameSet(s string) *bitset {
 // fold returns a byte's bit in the filter. Upper and lower case have the same.
 func fold(c byte) int { return int(c&31 | c>>1&32) }
 
-// last returns the set of the patterns with this LAST.
-func (b *builder) last(last string) *bitset {
-	if p, ok := strings.CutSuffix(last, "*"); ok {
+// lastSet returns the set of the patterns with this LAST.
+func (b *builder) lastSet(lastSet string) *bitset {
+	if p, ok := strings.CutSuffix(lastSet, "*"); ok {
 		return b.affix(prefixRoot, []byte(p))
 	}
-	if s, ok := strings.CutPrefix(last, "*"); ok {
+	if s, ok := strings.CutPrefix(lastSet, "*"); ok {
 		back := make([]byte, 0, len(s))
 		for i := len(s) - 1; i >= 0; i-- {
 			back = append(back, s[i])
 		}
 		return b.affix(suffixRoot, back)
 	}
-	return b.nameSet(last)
+	return b.nameSet(lastSet)
 }
 
 func (b *builder) affix(root uint32, text []byte) *bitset {

@@ -17,8 +17,8 @@ type trieNode struct {
 	names    *[]uint32 // the aliases from this node on; nil: the parent's
 }
 
-// says is 1 if the node has hits, patterns or aliases.
-func (n *trieNode) says() uint32 {
+// hasContent returns 1 if the node has hits, patterns or aliases.
+func (n *trieNode) hasContent() uint32 {
 	if len(n.hits) > 0 || n.starts != nil || n.names != nil {
 		return 1
 	}
@@ -42,7 +42,7 @@ func (b *builder) rule(fs *policy.CompiledFS, hit uint32) error {
 	}
 	b.patterns = append(b.patterns, pattern{fs.Path, b.bit, b.bit + 1 + len(fs.Names)})
 	b.nodes[n].starts.set(b.bit)
-	b.last(fs.Last).set(b.bit)
+	b.lastSet(fs.Last).set(b.bit)
 	for _, name := range fs.Names {
 		b.bitHits = append(b.bitHits, 0)
 		b.bit++

@@ -96,8 +96,8 @@ func (Tree) File(path string) (fspath.FileID, uint64, error) {
 	return fspath.FileID{Dev: st.Dev, Inode: st.Ino}, uint64(st.Nlink), nil
 }
 
-// ManyHits is a policy of as many layers as the programs follow (MAX_LAYERS of bpf/lib/image.h). All say of a path as much as they can,
-// and the last one denies it.
+// ManyHits returns a policy of as many layers as the programs follow (MAX_LAYERS of bpf/lib/image.h). Each has as many rules about a path as
+// possible, and the last one denies it.
 func ManyHits(t testing.TB, path string) *policy.Compiled {
 	t.Helper()
 	const layers = 10

@@ -50,7 +50,7 @@ func Preload() error {
 	if f := cgroup.Probe(); f.Base == "" {
 		return errors.New(f.Why)
 	}
-	return cgroupsock.Ahead()
+	return cgroupsock.Preload()
 }
 
 // Load returns the preloaded BPF programs, or loads them. They aren't attached to a session.
@@ -129,7 +129,7 @@ func (n *Managed) Reload(generation uint32, c *policy.Compiled) error {
 	if err = n.net.egress.Reload(generation, c); err == nil { // before the kernel, which then drops the former permissions
 		if err = n.net.kernel.Reload(img); err != nil {
 			err = errors.Join(err, n.net.egress.Reload(n.generation, n.policy))
-			n.net.kernel.Forget(n.generation)
+			n.net.kernel.RevokeNames(n.generation)
 		}
 	}
 	if err != nil {
