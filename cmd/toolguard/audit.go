@@ -116,7 +116,7 @@ may be asked for. It takes root, and a toolguardd that runs.`,
 				return usagef(cmd, "--keep %q: %s", keep, hint)
 			}
 			var p api.Pruned
-			if err := d.client().Do("POST", api.Prune, api.Keep{Bytes: int64(min(bytes, math.MaxInt64))}, &p); err != nil {
+			if err := d.client().Do("POST", api.Prune, api.PruneRequest{Bytes: int64(min(bytes, math.MaxInt64))}, &p); err != nil {
 				return err
 			}
 			a.err.Message("the audit took %s, and takes %s now", output.Amount(p.Before), output.Amount(p.After))

@@ -10,13 +10,13 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// TmpPrefix is what the names of sessions' private TMPDIRs begin with.
+// TmpPrefix is the prefix of the names of sessions' private TMPDIRs.
 const TmpPrefix = "toolguard-"
 
 // Socket is where toolguardd listens.
 const Socket = "/run/toolguard/toolguard.sock"
 
-// The paths of the requests. What is about one session has its id after Sessions, and then one of the others.
+// The paths of the requests. A request about one session has its id after Sessions, and then one of the second group.
 const (
 	Status   = "/v1/status"
 	Sessions = "/v1/sessions"
@@ -33,13 +33,13 @@ const (
 	Policy  = "/policy"
 )
 
-// Protocol is the number of the form that the requests of a session's start have, with the policy in them. Other versions have others.
+// Protocol is the version of the requests that start a session, with the form of the policy in them.
 const Protocol = 2
 
 // MaxBody is the maximum size of a request's body, in bytes.
 const MaxBody = 8 << 20
 
-// FirstGeneration is the generation of the policy that a session begins with: its filters of system calls are of that one to its end.
+// FirstGeneration is the generation of a session's first policy. The session's system call filters are always of that one.
 const FirstGeneration = 1
 
 // Daemon is the answer to GET Status.
@@ -50,17 +50,17 @@ type Daemon struct {
 	Started  time.Time      `json:"started"`
 	Sessions int            `json:"sessions"`      // those that the client may see
 	Why      string         `json:"why,omitempty"` // why no session can begin; "": they can
-	Network  string         `json:"network"`       // why no session of the client's can have rules about the network decided; "": they can
-	Denials  string         `json:"denials"`       // why what Landlock denies can't be reported to the client; "": it can
-	Cgroups  cgroup.Support `json:"cgroups"`       // what can be limited in the client's sessions
+	Network  string         `json:"network"`       // why toolguardd can't enforce network rules for the client; "": it can
+	Denials  string         `json:"denials"`       // why Landlock's denials can't be reported to the client; "": they can
+	Cgroups  cgroup.Support `json:"cgroups"`       // the limits that the client's sessions can have
 }
 
-// Session is a session as it can be looked at.
+// Session describes a session.
 type Session struct {
 	ID        string    `json:"id"`
 	UID       int       `json:"uid"`
 	PID       int       `json:"pid"`               // of the toolguard that started it
-	Command   int       `json:"command,omitempty"` // the command's first process, where it is known
+	Command   int       `json:"command,omitempty"` // the command's first process, if known
 	Tool      string    `json:"tool,omitempty"`
 	Agent     string    `json:"agent,omitempty"`
 	Argv      []string  `json:"argv"`
@@ -72,7 +72,7 @@ type Session struct {
 	TmpDir    string    `json:"tmpdir,omitempty"`
 	Home      string    `json:"home,omitempty"`     // what ~ stands for
 	Terminal  string    `json:"terminal,omitempty"` // that its toolguard was started on; "": none
-	Hidden    bool      `json:"hidden,omitempty"`   // what is typed on the terminal is for others
+	Hidden    bool      `json:"hidden,omitempty"`   // the terminal's input is for other programs
 	Reloads   int       `json:"reloads"`
 	Within    string    `json:"within,omitempty"` // the session that it narrows
 	Cgroup    string    `json:"cgroup,omitempty"`
@@ -80,79 +80,79 @@ type Session struct {
 	State     State     `json:"state"`
 
 	Network bool   `json:"network,omitempty"` // toolguardd enforces its network rules
-	Bundle  []byte `json:"bundle,omitempty"`  // of the session's certificate authority, in PEM; in the answer to POST Sessions alone
+	Bundle  []byte `json:"bundle,omitempty"`  // of the session's certificate authority, in PEM; only in the answer to POST Sessions
 
 	Tasks      int    `json:"tasks"`  // threads in it
 	Denied     uint64 `json:"denied"` // denials
-	Unreported uint64 `json:"untold"` // of them, those without an event: too many at a time
+	Unreported uint64 `json:"untold"` // of them, those without an event: too many at once
 
-	Usage *event.Usage `json:"usage,omitempty"` // what it has taken until now
+	Usage *event.Usage `json:"usage,omitempty"` // until now
 }
 
-// State is where a session is in its life.
+// State is a session's state.
 type State string
 
 // The states.
 const (
 	Starting State = "starting" // its command doesn't run yet
 	Running  State = "running"
-	Left     State = "left"   // the toolguard that started it is gone, and its command was started with --linger
-	Ending   State = "ending" // what is left of it is being ended
+	Left     State = "left"   // the toolguard that started it has ended, and its command was started with --linger
+	Ending   State = "ending" // its remaining processes are being killed
 )
 
-// Start is the body of POST Sessions: what a session is to be. The answer is a Session without a thread in it.
+// Start is the body of POST Sessions, which begins a session. The answer is a Session that has no thread yet.
 type Start struct {
 	Policy   *policy.Compiled `json:"policy"`
-	Limits   policy.Limits    `json:"limits"` // those of the policy that are to be set
+	Limits   policy.Limits    `json:"limits"` // those of the policy that toolguardd sets
 	Argv     []string         `json:"argv"`
 	Tool     string           `json:"tool,omitempty"`
 	Agent    string           `json:"agent,omitempty"`
-	Degraded []string         `json:"degraded,omitempty"` // what isn't enforced, for the event of the start
-	Removed  []string         `json:"removed,omitempty"`  // the names of the variables that the command doesn't get, for it too
+	Degraded []string         `json:"degraded,omitempty"` // the rules that aren't enforced, for the start event
+	Removed  []string         `json:"removed,omitempty"`  // the names of variables that the command doesn't get, for the start event
 	Home     string           `json:"home,omitempty"`     // what ~ stands for
 	Linger   bool             `json:"linger,omitempty"`   // leave the command's other processes running
-	Network  *Network         `json:"network,omitempty"`  // its network rules are to be enforced; the command enters a cgroup then
+	Network  *Network         `json:"network,omitempty"`  // enforce the network rules: the command enters a cgroup
 }
 
-// Network is what toolguardd can't find out about the network.
+// Network has facts about the client's network that toolguardd can't determine.
 type Network struct {
-	Resolvers []netip.AddrPort `json:"resolvers"`         // the name servers that the client would ask
-	Proxies   []Proxy          `json:"proxies,omitempty"` // that the command's variables name
+	Resolvers []netip.AddrPort `json:"resolvers"`         // the client's name servers
+	Proxies   []Proxy          `json:"proxies,omitempty"` // in the command's variables
 }
 
-// Proxy is a proxy that a variable names. It has no more of the variable's value, which may hold a password.
+// Proxy is a proxy in a variable, without a password that the variable may have.
 type Proxy struct {
 	Variable string `json:"variable"`
-	Scheme   string `json:"scheme"` // what is spoken with the proxy
+	Scheme   string `json:"scheme"` // of the protocol with the proxy
 	Host     string `json:"host"`
-	Port     string `json:"port,omitempty"` // "": whichever the clients take
+	Port     string `json:"port,omitempty"` // "": the clients' default
 }
 
-// Enter is the body of PUT Thread: one of the client's own threads, which is in the session from then on, and for good.
+// Enter is the body of PUT Thread: one of the client's own threads, which the session confines from then on and always.
 type Enter struct {
 	Thread int `json:"thread"`
 }
 
-// Notice is a line of GET Notices, which the toolguard that started a session reads from when its thread is in. Events are in the form of
-// this version; GET Events is for everybody.
+// Notice is a line of GET Notices, which the toolguard that started a session reads once its thread is in the session. Events are in the form of
+// this version; GET Events is for other programs.
 type Notice struct {
 	Event *event.Event `json:"event,omitempty"`
-	End   *End         `json:"end,omitempty"` // the last, when the session is over
+	End   *End         `json:"end,omitempty"` // the last one, after the session's end
 }
 
-// Record is a line of GET Denials, which the toolguard of a session under Landlock reads while it runs. It has one of these.
+// Record is a line of GET Denials, which the toolguard of a session under Landlock reads while it runs. It has exactly one of these fields.
 type Record struct {
 	Begin  *Begin              `json:"begin,omitempty"`  // the first
 	Denial *kernelaudit.Denial `json:"denial,omitempty"` // as the kernel's audit records have it
-	Times  uint64              `json:"times,omitempty"`  // how often one like it came, but for its time and serial
-	Totals *kernelaudit.Totals `json:"totals,omitempty"` // the last, once the client has sent a byte: the command has ended
+	Times  uint64              `json:"times,omitempty"`  // the number of denials that differ from the last one only in time and serial
+	Totals *kernelaudit.Totals `json:"totals,omitempty"` // the last one, after the client has sent a byte: the command has ended
 }
 
-// Begin is how toolguardd knows a session's Landlock domains: by the name that a thread has which makes one (PR_SET_NAME). It is secret
-// to other processes.
+// Begin has the thread name (PR_SET_NAME) by which toolguardd identifies the domains that a session's threads create. It is secret to other
+// processes.
 type Begin struct {
 	Name string `json:"name"`
-	PID  int    `json:"pid"` // the client's, as toolguardd sees it: that of denials is of the same kind
+	PID  int    `json:"pid"` // the client's, in toolguardd's PID namespace, as in denials
 }
 
 // Outcome is the body of POST Ended: how the command ended.
@@ -160,12 +160,12 @@ type Outcome struct {
 	Exit *event.Exit `json:"exit,omitempty"` // missing: it never started
 }
 
-// End is what became of a session.
+// End has the counts of an ended session.
 type End struct {
 	Denied     uint64 `json:"denied"`
 	Unreported uint64 `json:"untold"`
 
-	Usage *event.Usage `json:"usage,omitempty"` // what it has taken
+	Usage *event.Usage `json:"usage,omitempty"`
 }
 
 // Reload is the body of PUT Policy: the session gets another policy.
@@ -173,12 +173,12 @@ type Reload struct {
 	Policy *policy.Compiled `json:"policy"`
 }
 
-// Keep is the body of POST Prune, which is root's: how much of the audit is to be kept.
-type Keep struct {
+// PruneRequest is the body of POST Prune, which only root may send: the size to which the audit is reduced.
+type PruneRequest struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// Pruned is the answer: how many bytes the audit took before, and takes now.
+// Pruned is the answer: the audit's size before and after.
 type Pruned struct {
 	Before int64 `json:"before"`
 	After  int64 `json:"after"`

@@ -16,11 +16,11 @@ import (
 
 // Client asks the toolguardd that listens on a socket.
 type Client struct {
-	Socket string
-	Keep   bool // the connection of a request that is answered is the next one's, too: for a client that sends several at a time
+	Socket    string
+	KeepAlive bool // the connection of a request that is answered is the next one's, too: for a client that sends several at a time
 
-	mu   sync.Mutex
-	kept *exchange // nil: there is none
+	mu           sync.Mutex
+	idleExchange *exchange // nil: there is none
 }
 
 // ErrNotRunning is the error if there is no toolguardd.
@@ -37,13 +37,13 @@ type StatusError struct {
 
 func (r *StatusError) Error() string { return "toolguardd: " + r.Why }
 
-// How long toolguardd may take to answer what isn't about waiting. It may have to start first, and to load the programs.
+// The timeout for an answer that needs no waiting. toolguardd may have to start and load the programs first.
 const patience = 2 * time.Minute
 
 // slowTime is the time after which Slow is called.
 const slowTime = 4 * time.Second
 
-// Slow, where it's set, is called when toolguardd hasn't answered for slowTime. A signal in what it returns ends the waiting.
+// Slow, if set, is called when toolguardd hasn't answered for slowTime. A signal on the returned channel ends the wait.
 var Slow func() <-chan os.Signal
 
 // ErrInterrupted is the error after a signal ended the waiting for an answer.
@@ -82,27 +82,27 @@ func (c *Client) dial() (*exchange, error) {
 		return nil, fmt.Errorf("ask toolguardd: %w", err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	return &exchange{conn: conn, in: bufio.NewReader(conn), keep: c.Keep}, nil
+	return &exchange{conn: conn, in: bufio.NewReader(conn), keep: c.KeepAlive}, nil
 }
 
-// idle is the kept connection, which is the caller's from now on; nil: there is none.
-func (c *Client) idle() *exchange {
+// takeIdle returns the idle connection, which belongs to the caller then, or nil.
+func (c *Client) takeIdle() *exchange {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x := c.kept
-	c.kept = nil
+	x := c.idleExchange
+	c.idleExchange = nil
 	if x != nil {
 		_ = x.conn.SetDeadline(time.Now().Add(patience))
 	}
 	return x
 }
 
-// done keeps the connection of an answer, after the rest of it, or closes it.
-func (c *Client) done(s *Stream) {
+// release reads the rest of an answer and makes its connection idle, or closes it.
+func (c *Client) release(s *Stream) {
 	if s.x.keep {
 		if _, err := io.Copy(io.Discard, s.body); err == nil {
 			c.mu.Lock()
-			s.x, c.kept = c.kept, s.x // another request's may be there already
+			s.x, c.idleExchange = c.idleExchange, s.x // closes the connection of another request, if there is one
 			c.mu.Unlock()
 		}
 	}
@@ -125,15 +125,15 @@ func (c *Client) Do(method, path string, body, answer any) error {
 			return fmt.Errorf("read toolguardd's answer: %w", err)
 		}
 	}
-	c.done(s)
+	c.release(s)
 	return nil
 }
 
-// Follow makes a request whose answer goes on and on.
+// Follow makes a request with an unlimited answer.
 func (c *Client) Follow(path string) (*Stream, error) { return c.stream("GET", path, nil) }
 
-// Handed makes a request, and returns its connection, which is no longer HTTP then. Calls on it wait, as other programs expect.
-func (c *Client) Handed(method, path string) (*os.File, error) {
+// Upgrade makes a request and returns its connection, which is no longer HTTP. The connection is blocking, as other programs expect.
+func (c *Client) Upgrade(method, path string) (*os.File, error) {
 	s, err := c.stream(method, path, nil)
 	if err != nil {
 		return nil, err
@@ -154,11 +154,11 @@ func (c *Client) stream(method, path string, body any) (*Stream, error) {
 			return nil, err
 		}
 	}
-	if x := c.idle(); x != nil {
+	if x := c.takeIdle(); x != nil {
 		s, err := x.stream(x.request(method, path, text))
 		if x.began || err == nil || errors.Is(err, ErrInterrupted) || errors.Is(err, errSlow) {
 			return s, err
-		} // toolguardd has closed it meanwhile: it waits ten seconds for the next request
+		} // toolguardd has closed it: it waits ten seconds for the next request
 	}
 	x, err := c.dial()
 	if err != nil {
@@ -195,7 +195,7 @@ func (x *exchange) stream(sent error) (*Stream, error) {
 	return &Stream{x: x, body: body, values: json.NewDecoder(body)}, nil
 }
 
-// Stream is an answer that is still coming.
+// Stream is an answer that isn't complete yet.
 type Stream struct {
 	x      *exchange
 	body   io.Reader
@@ -205,7 +205,7 @@ type Stream struct {
 // Next reads the next value. io.EOF: there are no more.
 func (s *Stream) Next(v any) error { return s.values.Decode(v) }
 
-// Begin reads the first record of Denials. It comes with the answer.
+// Begin reads the first record of Denials, which is sent with the answer.
 func (s *Stream) Begin() (*Begin, error) {
 	_ = s.x.conn.SetReadDeadline(time.Now().Add(patience))
 	var r Record
@@ -228,7 +228,7 @@ func (s *Stream) Send() error {
 	return err
 }
 
-// Body is the answer as it is, for a caller that doesn't use Next.
+// Body returns the unparsed answer, for a caller that doesn't use Next.
 func (s *Stream) Body() io.Reader { return s.body }
 
 // Close closes the connection.

@@ -75,7 +75,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// An answer that breaks off isn't taken for a whole one.
+// A truncated answer is an error.
 func TestCutOff(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"thread":1}`+"\n")
@@ -125,7 +125,7 @@ func TestNotHTTP(t *testing.T) {
 		}()
 		var got Enter
 		if err := (&Client{Socket: path}).Do("GET", "/x", nil, &got); err == nil {
-			t.Errorf("%.40q was taken for an answer", answer)
+			t.Errorf("%.40q was accepted as an answer", answer)
 		}
 		_ = l.Close()
 	}
@@ -153,7 +153,7 @@ func TestKeep(t *testing.T) {
 	}
 	go func() { _ = srv.Serve(l) }()
 	defer srv.Close()
-	c := &Client{Socket: path, Keep: true}
+	c := &Client{Socket: path, KeepAlive: true}
 	ask := func(path string) {
 		t.Helper()
 		var got Session
@@ -165,7 +165,7 @@ func TestKeep(t *testing.T) {
 		ask(path)
 	}
 	childtest.Must(t, c.Do("PUT", "/unread", nil, nil))
-	childtest.Must(t, (<-conns).Close()) // toolguardd does, when nothing comes for ten seconds
+	childtest.Must(t, (<-conns).Close()) // as toolguardd does after ten seconds without a request
 	ask("/again")
 	s, err := c.Follow("/stream")
 	childtest.Must(t, err)

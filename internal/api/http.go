@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 )
 
-// exchange is a request and its answer on a connection, which is the next one's after them if it's kept.
+// exchange is a request and its answer on a connection, which the next request may reuse.
 type exchange struct {
 	conn        *net.UnixConn
 	in          *bufio.Reader
@@ -65,7 +65,7 @@ func (x *exchange) answer() (status int, body io.Reader, err error) {
 			}
 			body = io.LimitReader(x.in, n)
 		case "transfer-encoding":
-			body = &chunks{x: x}
+			body = &chunkedReader{x: x}
 		case "connection":
 			x.keep = x.keep && !strings.EqualFold(value, "close")
 		}
@@ -80,7 +80,7 @@ func (x *exchange) line() (string, error) {
 	return strings.TrimRight(string(line), "\r\n"), nil
 }
 
-// unexpected is an end where there should be more.
+// unexpected is the error for an answer that ends too early.
 func unexpected(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):
@@ -91,15 +91,15 @@ func unexpected(err error) error {
 	return err
 }
 
-// chunks reads a body that comes in chunks.
-type chunks struct {
+// chunkedReader reads a chunked body.
+type chunkedReader struct {
 	x    *exchange
 	left int64 // of the chunk at hand
 	some bool  // there was one already
 	err  error
 }
 
-func (c *chunks) Read(p []byte) (n int, err error) {
+func (c *chunkedReader) Read(p []byte) (n int, err error) {
 	if c.err == nil && c.left == 0 {
 		c.left, c.err = c.next()
 	}
@@ -115,7 +115,7 @@ func (c *chunks) Read(p []byte) (n int, err error) {
 }
 
 // next reads a chunk's head, after the end of the chunk before.
-func (c *chunks) next() (int64, error) {
+func (c *chunkedReader) next() (int64, error) {
 	if c.some {
 		if line, err := c.x.line(); err != nil || line != "" {
 			return 0, errors.Join(errAnswer, err)

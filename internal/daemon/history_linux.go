@@ -78,7 +78,7 @@ func (d *Daemon) prune(r *request) (any, error) {
 	if r.peer.UID != 0 {
 		return nil, reject(403, "only root may remove recorded events")
 	}
-	var body api.Keep
+	var body api.PruneRequest
 	if _, err := r.read(&body); err != nil {
 		return nil, err
 	}

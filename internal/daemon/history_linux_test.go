@@ -156,15 +156,15 @@ func TestHistoryAfterClockChange(t *testing.T) {
 // Root removes recorded events, and gets the size before and after.
 func TestPrune(t *testing.T) {
 	d, c := served(t, DefaultLimits)
-	wantRejection(t, c.Do("POST", api.Prune, api.Keep{}, nil), 400, "where events are recorded")
+	wantRejection(t, c.Do("POST", api.Prune, api.PruneRequest{}, nil), 400, "where events are recorded")
 	folder := recordEvents(t, d)
 	for i := range 100 {
 		d.hub.publish(7, &event.Event{Kind: event.Denial, Session: "one", Target: fmt.Sprint(i)})
 	}
 	_ = d.cfg.Audit.Sync()
-	wantRejection(t, c.Do("POST", api.Prune, api.Keep{Bytes: -1}, nil), 400, "the number of bytes")
+	wantRejection(t, c.Do("POST", api.Prune, api.PruneRequest{Bytes: -1}, nil), 400, "the number of bytes")
 	var p api.Pruned
-	if err := c.Do("POST", api.Prune, api.Keep{Bytes: 4000}, &p); err != nil || p.Before < 50000 || p.After > 4000 {
+	if err := c.Do("POST", api.Prune, api.PruneRequest{Bytes: 4000}, &p); err != nil || p.Before < 50000 || p.After > 4000 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if list := recorded(t, c, "since=2000-01-01T00:00:00Z&kind=gap"); len(list) != 1 || list[0].Count < 100 {

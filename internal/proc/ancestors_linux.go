@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DescendsFrom reports whether a process has an ancestor of a kind. known is false where it has ended.
+// DescendsFrom reports whether a process has an ancestor of a kind. known is false if the process has ended.
 func DescendsFrom(pid int, from func(pid int) bool) (is, known bool) {
 	for range 10 { // its ancestors can end meanwhile
 		is, err := hasAncestor(pid, from)
@@ -17,8 +17,8 @@ func DescendsFrom(pid int, from func(pid int) bool) (is, known bool) {
 	return false, false
 }
 
-// hasAncestor is descends as long as nobody among the ancestors ends. Another process can get the number of one that has ended: so a
-// parent counts that its child still has after it was looked at.
+// hasAncestor is one attempt of DescendsFrom, which fails if an ancestor ends meanwhile. Another process can get the pid of an ended one, so a
+// parent counts only if it still is the child's parent after it was read.
 func hasAncestor(pid int, from func(pid int) bool) (bool, error) {
 	parent, err := Parent(pid)
 	for err == nil && parent > 1 && !from(parent) {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Descendants lists all processes beneath pid. A number can't be taken by another process between the look and the signal unless a
-// member of the session ended in between and was reaped by another member; the window is that of kill(1).
+// Descendants lists all processes beneath pid. A pid can be reused between the list and a signal only if a process of the session ends in
+// between and another one reaps it; the window is that of kill(1).
 func Descendants(pid int, children func(pid int) []int) []int {
 	var all []int
 	for queue := children(pid); len(queue) > 0; queue = queue[1:] {
@@ -20,8 +20,8 @@ func Descendants(pid int, children func(pid int) []int) []int {
 	return all
 }
 
-// Children is how to find a process's children. The kernel lists those of each thread (proc_pid_children(5)); where it wasn't built so,
-// all processes are looked at, for the parent that each /proc/PID/stat names.
+// Children returns a function that finds a process's children. It reads the kernel's list for each thread (proc_pid_children(5)) or, if the
+// kernel was built without, the parents of all processes in /proc/PID/stat.
 func Children() func(pid int) []int {
 	if _, err := os.Stat("/proc/thread-self/children"); err == nil {
 		return listedChildren
@@ -46,7 +46,7 @@ func scannedChildren() func(pid int) []int {
 
 func listedChildren(pid int) (list []int) {
 	dir := fmt.Sprintf("/proc/%d/task/", pid)
-	threads, _ := os.ReadDir(dir) // filepath.Glob would list each thread's folder, too: many times the work, while others fork
+	threads, _ := os.ReadDir(dir) // filepath.Glob would list each thread's folder, too: many times the work, during which processes fork
 	for _, thread := range threads {
 		text, _ := os.ReadFile(dir + thread.Name() + "/children")
 		for word := range strings.FieldsSeq(string(text)) {
@@ -58,7 +58,7 @@ func listedChildren(pid int) (list []int) {
 	return list
 }
 
-// SignalDescendants signals all processes beneath pid, each after those beneath it.
+// SignalDescendants signals all processes beneath pid, children before parents.
 func SignalDescendants(pid int, sig syscall.Signal, children func(pid int) []int) {
 	for _, child := range children(pid) {
 		if sig == syscall.SIGKILL {

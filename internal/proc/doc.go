@@ -1,9 +1,8 @@
 // Package proc reads /proc, and identifies a process by its pidfd.
 //
-// A number alone names a process only until it has been waited for: then another process can get the number. Where that matters, a
-// Process is known by its number, its start time and its pidfd together, and its end can be waited for. DescendsFrom looks at each
-// parent twice, so that no number that changed its owner in between is followed.
+// After a process has been reaped, its pid can be reused. A Process is identified by its pid, its start time and its pidfd together, and its end
+// can be awaited. DescendsFrom reads each parent twice, so that it follows no pid that was reused in between.
 //
-// What a process chooses itself is not to be trusted: its name, which stands in parentheses in /proc/PID/stat and may hold any
-// character, and its command line, which may be as long as all of its memory. Stat skips the one, and ReadBeginning bounds the other.
+// A process chooses its name, which is in parentheses in /proc/PID/stat and may have any characters, and its command line, which may be as long
+// as its memory. Neither is trusted: Stat skips the name, and ReadBeginning limits the command line.
 package proc

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is a process that can't be taken for another one with the same number.
+// Process identifies a process, also after its pid was reused.
 type Process struct {
 	PID   int
 	Start uint64 // when it began, in the clock ticks since boot of /proc/PID/stat
@@ -15,7 +15,7 @@ type Process struct {
 	file  *os.File // FD's: to wait for, and to close
 }
 
-// Open finds a process by its number. start, unless 0, says which one is meant.
+// Open opens a process by its pid. It fails if the process didn't begin at start, unless that is 0.
 func Open(pid int, start uint64) (*Process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK) // Linux 5.10; without the flag the runtime's poller can't wait for it
 	if err != nil {
@@ -44,7 +44,7 @@ func New(pid, fd int, start uint64) (*Process, error) {
 	return p, nil
 }
 
-// Ended is a process that isn't there any more.
+// Ended returns a Process that has ended.
 func Ended(pid int) *Process { return &Process{PID: pid, FD: -1} }
 
 func (p *Process) Close() {
@@ -53,7 +53,7 @@ func (p *Process) Close() {
 	}
 }
 
-// Alive is nil as long as the process hasn't ended.
+// Alive returns an error if the process has ended.
 func (p *Process) Alive() error { return p.Signal(0) }
 
 func (p *Process) Signal(sig unix.Signal) error {
@@ -72,7 +72,7 @@ func (p *Process) Wait() {
 	_ = conn.Read(func(fd uintptr) bool { return HasEnded(int(fd)) })
 }
 
-// HasEnded reports whether a process has ended, by its pidfd. A process that nobody has waited for has ended, while signals still reach it.
+// HasEnded reports whether a process has ended, by its pidfd. A zombie has ended, although it can be signaled.
 func HasEnded(pidfd int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
 	return n > 0 && err == nil

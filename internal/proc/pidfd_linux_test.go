@@ -20,7 +20,7 @@ func TestProcess(t *testing.T) {
 		same.Close()
 	}
 	if _, err := Open(p.PID, p.Start+1); err == nil {
-		t.Error("another process is taken for it")
+		t.Error("another process was opened")
 	}
 	over := make(chan struct{})
 	go func() {
@@ -29,14 +29,14 @@ func TestProcess(t *testing.T) {
 	}()
 	select {
 	case <-over:
-		t.Error("it's taken for ended")
+		t.Error("a running process has ended")
 	case <-time.After(50 * time.Millisecond):
 	}
 	_ = cmd.Process.Kill()
 	<-over
 	_ = cmd.Wait()
 	if err := p.Alive(); err == nil {
-		t.Error("it's taken for alive")
+		t.Error("an ended process is alive")
 	}
 	p.Close()
 }

@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Booted is when the clock began that the kernel's times since boot refer to: always the same, so that a process's start is.
+// Booted returns the time of boot, always the same value, so that a process's start time doesn't vary.
 var Booted = sync.OnceValue(func() time.Time {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) // doesn't fail
 	return time.Now().Add(-time.Duration(ts.Nano()))
 })
 
-// ReadBeginning reads the beginning of a file in /proc. How long a command line is, a process says itself (PR_SET_MM), up to all
-// of its memory.
+// ReadBeginning reads the beginning of a file in /proc. A process can make its command line as long as its memory (PR_SET_MM).
 func ReadBeginning(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -28,7 +27,7 @@ func ReadBeginning(file string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 8<<10))
 }
 
-// ReadShort reads a file of one short line or a few; nothing where it can't. It's a fifth of what package os takes.
+// ReadShort reads a file of a few short lines, and returns nothing on an error. It takes a fifth of the time of package os.
 func ReadShort(file string) []byte {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -43,7 +42,7 @@ func ReadShort(file string) []byte {
 	return b[:n]
 }
 
-// StatusField is the words of one line of /proc/PID/status.
+// StatusField returns the words of one line of /proc/PID/status.
 func StatusField(status []byte, name string) []string {
 	for line := range strings.Lines(string(status)) {
 		if v, ok := strings.CutPrefix(line, name+":\t"); ok {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// StartTicks is when a process began, in clock ticks since boot.
+// StartTicks returns the start of a process, in clock ticks since boot.
 func StartTicks(pid int) (uint64, error) { return Stat(pid, 22) }
 
-// Start is when a process began, since boot, up to 10 ms early (USER_HZ).
+// Start returns the start of a process since boot, up to 10 ms early (USER_HZ).
 func Start(pid int) (time.Duration, error) {
 	ticks, err := StartTicks(pid)
 	return time.Duration(ticks) * 10 * time.Millisecond, err
@@ -24,7 +24,7 @@ func IsStopped(pid int) bool {
 	return err == nil && i >= 0 && i+2 < len(stat) && stat[i+2] == 'T'
 }
 
-// Stat is a field of /proc/PID/stat, the third or a later one; the second, in parentheses, may hold anything (proc_pid_stat(5)).
+// Stat returns a field of /proc/PID/stat, the third or a later one; the second, in parentheses, may have any characters (proc_pid_stat(5)).
 func Stat(pid, field int) (uint64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -37,7 +37,7 @@ func Stat(pid, field int) (uint64, error) {
 	return strconv.ParseUint(string(f[field-3]), 10, 64)
 }
 
-// Parent is the number of a process's parent.
+// Parent returns the pid of a process's parent.
 func Parent(pid int) (int, error) {
 	parent, err := Stat(pid, 4)
 	return int(parent), err

@@ -71,7 +71,7 @@ func (r *run) openDaemonSession(client *api.Client) error {
 	l := &daemonSession{client: client, id: s.ID, ended: make(chan struct{}), r: r}
 	r.number, r.id, r.opened, r.nested = number, s.ID, l, s.Within != ""
 	if s.Cgroup != "" {
-		l.join, err = client.Handed("POST", l.path(api.Command))
+		l.join, err = client.Upgrade("POST", l.path(api.Command))
 	}
 	return err
 }

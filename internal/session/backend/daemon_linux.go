@@ -29,7 +29,7 @@ func HasDaemon() bool { return unix.Access(api.Socket, unix.F_OK) != unix.ENOENT
 func AskDaemon() (state, error) { return askStateOf(api.Socket) }
 
 func askStateOf(socket string) (s state, err error) {
-	s.client = &api.Client{Socket: socket, Keep: true}
+	s.client = &api.Client{Socket: socket, KeepAlive: true}
 	err = s.client.Do("GET", api.Status, nil, &s.Daemon)
 	if err == nil && s.Protocol != api.Protocol {
 		err = fmt.Errorf("toolguardd is of another version (%s) than this toolguard (%s): install both of one, and restart toolguardd "+
