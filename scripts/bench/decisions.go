@@ -33,8 +33,8 @@ func decisions(out io.Writer) error {
 	if len(took) == 0 {
 		return fmt.Errorf("%w: this kernel rejects the programs, or the user isn't root", errNotHere)
 	}
-	fmt.Fprint(out, `What one decision about an open takes in this machine's kernel, in nanoseconds: the walk up to the root, and down through the policy,
-five of whose rules are patterns. The least of five times.
+	fmt.Fprint(out, `The time of one decision about an open in this machine's kernel, in nanoseconds: the walk up to the root, and down through the policy,
+five of whose rules are patterns. The minimum of five times.
 
 | rules | 3 folders deep | 6 | 10 |
 |---|---|---|---|
@@ -64,17 +64,17 @@ func opens(out io.Writer) error {
 			continue
 		}
 		fmt.Fprint(out, `
-What it takes to open, read and close a file 6 folders deep on this machine, in nanoseconds: the medians of threads that took turns. This
-kernel takes no LSM programs, so a program of another kind decides about each open, where a system call ends. The way there, which all
-three calls go, is longer than the one to an LSM program. Landlock holds the same rules, in two domains as a session of toolguard's has them.
+The time to open, read and close a file 6 folders deep on this machine, in nanoseconds: the medians of threads that took turns. This
+kernel doesn't load LSM programs, so a program of another type decides about each open, at the system call's exit. The cost of calling it, which all
+three system calls have, is higher than for an LSM program. Landlock enforces the same rules, in two domains, as in a session of toolguard.
 
-| | median | beyond free | over free |
+| | median | beyond unconfined | over unconfined |
 |---|---|---|---|
 `)
 		for _, row := range []struct {
 			name string
 			ns   float64
-		}{{"free", free}, {"the way there", gone}, {"a decision there", decided}, {"Landlock", landlock}} {
+		}{{"unconfined", free}, {"a call without a decision", gone}, {"a call with a decision", decided}, {"Landlock", landlock}} {
 			fmt.Fprintf(out, "| %s | %.0f | %.0f | %.2f× |\n", row.name, row.ns, row.ns-free, row.ns/free)
 		}
 		return nil

@@ -30,11 +30,11 @@ func network(out io.Writer, toolguard string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, `On this machine's loopback device, with client, server and what is between them on its processors: medians of rounds in which
-all took turns. Of MiB/s and requests more is better, of µs less. "Bare, again" shows which differences mean nothing. Of an address the
-kernel alone decides, and what is sent goes straight to the server; what is decided by name goes through egress, which programs needn't
-know of, as they must of a proxy. Under TLS tinyproxy, squid and egress by the server name pass on what they can't read; tls_intercept
-and mitmproxy read it. Versions: %s; %s; %s.
+	fmt.Fprintf(out, `On this machine's loopback device, with client, server and proxies on its processors: medians of rounds in which
+all took turns. More MiB/s and requests are better, fewer µs are better. "Bare, again" shows which differences are noise. The kernel alone decides about
+addresses, and the data goes directly to the server. Connections by name go through egress, for which programs need no configuration,
+unlike for a proxy. Under TLS tinyproxy, squid and egress by the server name pass on encrypted data; tls_intercept
+and mitmproxy decrypt it. Versions: %s; %s; %s.
 
 %s
 `, firstLine("tinyproxy", "-v"), firstLine("squid", "-v"), firstLine("mitmdump", "--version"), tables)
@@ -64,19 +64,19 @@ func floods(out io.Writer) error {
 	fmt.Fprintf(out, `
 ### Denials of the network
 
-Four threads of a session are refused connections and datagrams by the kernel's programs, as fast as they can ask, for 30 seconds. Each
-refusal is told in the audit or counted there, or the benchmark fails. Beside it another user's session is refused something again and
-again, for 30 seconds before and for these: how long after each it's in the audit, and with who listens.
+BPF programs deny connections and datagrams of four threads of a session, as fast as the threads can try, for 30 seconds. The audit reports or
+counts each denial, or the benchmark fails. Meanwhile, and for 30 seconds before, another user's session is denied repeatedly: the second table
+has the time from each of its denials until the audit has it, and until a subscriber received it.
 
-| a second | told | counted | toolguardd, resident |
+| denials a second | reported | counted | toolguardd, resident |
 |---|---|---|---|
 | %s | %s | %s | %s MiB |
 
-| another user's denials | kept, median | worst | heard, median | worst |
+| another user's denials | recorded, median | worst | received, median | worst |
 |---|---|---|---|---|
 `, is["denials/s"], is["reported"], is["counted"], is["MiB"])
 	for _, when := range []string{"-alone", ""} {
-		fmt.Fprintf(out, "| %s | %s ms | %s ms | %s ms | %s ms |\n", map[string]string{"-alone": "before", "": "meanwhile"}[when],
+		fmt.Fprintf(out, "| %s | %s ms | %s ms | %s ms | %s ms |\n", map[string]string{"-alone": "before", "": "during the flood"}[when],
 			is["ms-recorded"+when], is["ms-recorded"+when+"-worst"], is["ms-received"+when], is["ms-received"+when+"-worst"])
 	}
 	return nil
@@ -89,8 +89,8 @@ func connects(out io.Writer) error {
 		return fmt.Errorf("%w: %s", err, text)
 	}
 	fmt.Fprint(out, `
-What the kernel's programs add to a TCP connection that they let through, by how many rules they hold. Two processes connect by turns, on
-one processor; one of them is in a session. "Added" is the median of the rounds' differences. What it takes to connect by egress is in the first table.
+The time that BPF programs add to an allowed TCP connection, by the number of rules. Two processes connect in turn, on
+one processor; one of them is in a session. "Added" is the median of the rounds' differences. The first table has the time to connect through egress.
 
 | rules | bare | in a session | added |
 |---|---|---|---|

@@ -34,18 +34,19 @@ func starts(out io.Writer, toolguard string, runs int) error {
 	}
 	fmt.Fprintf(out, `# What it costs
 
-Made by `+"`make bench`"+`; scripts/bench has the exact commands. Compare the ratios, not the times.
+Compare toolguard's costs with those of its peers here. `+"`make bench`"+` wrote this page; scripts/bench has the exact commands. Compare the
+ratios, not the times.
 
 - Machine: %s
 - Versions: %s
 
 ## To start a command
 
-Each was started %d times, in turns with the others, in random order. "All built-in" is toolguard without a policy file. "The same
+Each was started %d times, in turn with the others, in random order. "All built-in" is toolguard without a policy file. "The same
 grants" has a mount for each path that the policy grants; bwrap and firejail otherwise let the whole system be read. bwrap filters no
-system calls here, and neither of them protects parts of the workspace. "The least" is what the program takes to do nothing but start;
-it confines next to nothing. node is a program that does much to start: under toolguard it should take what it takes bare, and toolguard's
-own start beside it.
+system calls here, and neither of them protects parts of the workspace. "The least" is the cost of only starting the program, which
+confines next to nothing. node is a program with a slow start: under toolguard it should take its own time plus that of toolguard's
+start.
 `, machine(), strings.Join(versions(peers), "; "), runs)
 	users := []*syscall.Credential{nil}
 	if os.Getuid() == 0 {
@@ -165,7 +166,7 @@ func mounts(toolguard, ws, policy string) (args []string, err error) {
 // measure starts each in turn and returns how long each took, in order; nil for one that can't be started here.
 func measure(ws string, peers []peer, as *syscall.Credential, runs int) ([][]time.Duration, error) {
 	const warmup = 10
-	log, err := os.CreateTemp("", "toolguard-bench-log-") // one for all: making files in /tmp slows who makes folders there
+	log, err := os.CreateTemp("", "toolguard-bench-log-") // one for all: creating files in /tmp slows the creation of folders there
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +175,7 @@ func measure(ws string, peers []peer, as *syscall.Credential, runs int) ([][]tim
 	times := make([][]time.Duration, len(peers))
 	fails := make([]bool, len(peers))
 	for run := -warmup; run < runs; run++ {
-		for _, i := range rand.Perm(len(peers)) { // what namespaces leave to the kernel to clean up falls on whoever is next
+		for _, i := range rand.Perm(len(peers)) { // the kernel's cleanup of namespaces delays the next command
 			p := peers[i]
 			if fails[i] {
 				continue

@@ -46,9 +46,9 @@ func guest(out io.Writer, series string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, `In a virtual machine with Linux %s and one processor, which is emulated, and whose clock counts what it executes: an instruction takes a
-nanosecond. What comes out doesn't depend on what else this machine does. But not all instructions take as long: of the programs' a real
-processor executes many at once, of the kernel's own, which wait for memory and for each other, few. What it takes in time is above, under
+	fmt.Fprintf(out, `In a virtual machine with Linux %s and one emulated processor, whose clock counts executed instructions: an instruction takes a
+nanosecond. The results don't depend on this machine's load. But instructions differ on a real processor: it executes many of the BPF programs'
+at once, and few of the kernel's own, which wait for memory and for each other. Times are above, under
 "To decide", and at the end.
 %s%s`, series, counted, timed)
 	return nil

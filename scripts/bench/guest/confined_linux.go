@@ -22,13 +22,13 @@ func confined(s *scene) error {
 		return err
 	}
 	fmt.Print(`
-### What runs under a guard
+### Confined processes
 
-Against the same without a guard, beside toolguardd: the least of 60 times. "Again" is a second one without a guard: how far it is from
-1.00× is how far these numbers may be off. Landlock and the programs (bpf) hold the same rules, all of which grant, beside some 70
-built-in ones, and the same system call filters come with both.
+Compared with an unconfined process while toolguardd runs: the minimum of 60 times. "Again" is a second unconfined process: its difference from
+1.00× is the measurement error. Landlock and the BPF programs (bpf) enforce the same rules, all of which grant, in addition to some 70
+built-in ones, both with the same system call filters.
 
-| guard | open, read, close | stat | fork, execute, wait |
+| confined by | open, read, close | stat | fork, execute, wait |
 |---|---|---|---|
 `)
 	times, err := turns(workers, s.orders(), 60)
@@ -51,20 +51,20 @@ func (s *scene) workers(rules ...int) (workers []*worker, err error) {
 	if err := os.WriteFile(free, []byte("version = 1\n[access]\ndefault = \"allow\"\nprotect = false\n"), 0o644); err != nil {
 		return nil, err
 	}
-	add := func(name, wall string, args ...string) error {
-		w, err := s.worker(name, wall, args...)
+	add := func(name, backend string, args ...string) error {
+		w, err := s.worker(name, backend, args...)
 		if err == nil {
 			workers = append(workers, w)
 		}
 		return err
 	}
-	if err := add("none", ""); err != nil {
+	if err := add("nothing", ""); err != nil {
 		return workers, err
 	}
-	if err := add("none, again", ""); err != nil {
+	if err := add("nothing, again", ""); err != nil {
 		return workers, err
 	}
-	if err := add("system call filters alone", "landlock", "--policy", free, "--allow-degraded", unrestricted); err != nil {
+	if err := add("only system call filters", "landlock", "--policy", free, "--allow-degraded", unrestricted); err != nil {
 		return workers, err
 	}
 	for _, n := range rules {
@@ -72,8 +72,8 @@ func (s *scene) workers(rules ...int) (workers []*worker, err error) {
 		if err != nil {
 			return workers, err
 		}
-		for _, wall := range []string{"landlock", "bpf"} {
-			if err := add(fmt.Sprintf("%s, %d rules", wall, n), wall, "--policy", policy); err != nil {
+		for _, backend := range []string{"landlock", "bpf"} {
+			if err := add(fmt.Sprintf("%s, %d rules", backend, n), backend, "--policy", policy); err != nil {
 				return workers, err
 			}
 		}

@@ -25,7 +25,7 @@ func denials(s *scene) error {
 	if err != nil {
 		return err
 	}
-	bare, err := s.worker("without a guard", "")
+	bare, err := s.worker("unconfined", "")
 	if err != nil {
 		return err
 	}
@@ -47,11 +47,11 @@ func denials(s *scene) error {
 	fmt.Printf(`
 ### Denials
 
-One process opens a file that it may not, %d times, as fast as it can. A session reports at most 2,000 denials a second and counts the
-others; the events have both. Reporting runs on the same processor. "Over a free one" is over opening, reading and closing a file without a
-guard, which takes %d instructions; how long it takes in time is above, under "To decide".
+One process tries to open a denied file, %d times, as fast as it can. A session reports at most 2,000 denials a second and counts the
+others; the events have both. Reporting runs on the same processor. "Over unconfined" is over an unconfined open, read and
+close, which takes %d instructions; times are above, under "To decide".
 
-| tried | reported | counted | missing | in 10⁹ instructions | over a free one | over one that is allowed |
+| tried | reported | counted | missing | in 10⁹ instructions | over unconfined | over an allowed one |
 |---|---|---|---|---|---|---|
 | %d | %d | %d | %d | %.0f | %.2f× | %.2f× |
 `, flood, free.Nanoseconds(), flood, reported, counted, flood-reported-counted, float64(time.Second)/float64(denied), ratio(denied, free), ratio(denied, open))

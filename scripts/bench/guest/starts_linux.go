@@ -60,8 +60,8 @@ func starts(s *scene) error {
 	fmt.Print(`
 ### To start a command
 
-The same policy, and mounts for the same grants, as at the beginning of this page: the least of 20 times. What is waited for counts as time,
-too. A policy with limits, or with grants of the network, has toolguardd put the command into a cgroup besides, for which the kernel waits
+The same policy, and mounts for the same grants, as at the beginning of this page: the minimum of 20 times. Waiting counts as time.
+For a policy with limits, or with grants of the network, toolguardd also moves the command to a cgroup, for which the kernel waits
 some milliseconds.
 
 | command | ms | beyond bare | over bwrap, the same grants |

@@ -15,7 +15,7 @@ func inTime(s *scene) error {
 	if err != nil {
 		return err
 	}
-	w, err := s.worker("unguarded", "")
+	w, err := s.worker("unconfined", "")
 	if err != nil {
 		return err
 	}
@@ -40,15 +40,15 @@ func inTime(s *scene) error {
 		}
 	}
 	fmt.Printf(`
-### What runs beside, without a guard, in time
+### Unconfined processes, in time
 
-The same on two processors that are emulated, by this machine's clock. Six times in turn without toolguard and beside it: the median of 40
-measurements each time, of which these are the least, the middle and the greatest, in µs.
+The same on two emulated processors, by this machine's clock, six times in turn without toolguard and with it. Each time is the median of 40
+measurements; the table has the minimum, median and maximum of the six, in µs.
 
-| on the machine | least | middle | greatest |
+| on the machine | minimum | median | maximum |
 |---|---|---|---|
 `)
-	for i, where := range []string{"no toolguard", "a program that does nothing", fmt.Sprintf("toolguardd, %d idle sessions", idle)} {
+	for i, where := range []string{"no toolguard", "an empty program", fmt.Sprintf("toolguardd, %d idle sessions", idle)} {
 		slices.Sort(rows[i])
 		fmt.Printf("| %s |", where)
 		for _, t := range []time.Duration{rows[i][0], (rows[i][2] + rows[i][3]) / 2, rows[i][5]} {

@@ -21,7 +21,7 @@ func unconfined(s *scene) error {
 	defer func() { endAll(workers) }()
 	var err error
 	for i := range workers {
-		if workers[i], err = s.worker("unguarded", ""); err != nil {
+		if workers[i], err = s.worker("unconfined", ""); err != nil {
 			return err
 		}
 	}
@@ -39,11 +39,11 @@ func unconfined(s *scene) error {
 		return nil
 	}}
 	fmt.Print(`
-### What runs beside, without a guard
+### Unconfined processes
 
-Two processes open, read and close a file: the least of 60 times. How far the two are apart is how far these numbers may be off. "A program
-that does nothing" is an LSM's where files are opened, so this is what one of anybody's takes there at least; toolguardd has that
-and another one where they are closed.
+Two processes open, read and close a file: the minimum of 60 times. The difference between the two is the measurement error. "An empty
+program" is an LSM program for opening files, so this is the minimum cost of any such program; toolguardd has one there
+and another one where files are closed.
 
 | on the machine | one | another |
 |---|---|---|
@@ -51,7 +51,7 @@ and another one where they are closed.
 	if err := t.opens("no toolguard"); err != nil {
 		return err
 	}
-	if err := withEmptyProgram(func() error { return t.opens("a program that does nothing") }); err != nil {
+	if err := withEmptyProgram(func() error { return t.opens("an empty program") }); err != nil {
 		return err
 	}
 	if err := t.daemon(s); err != nil {
@@ -150,24 +150,24 @@ func (t *times) print() {
 	fmt.Printf(`
 ### toolguardd
 
-How long it takes until it answers, against starting a program that says its version and ends.
+The time until it answers, compared with starting a program that prints its version.
 
 | start | 10⁹ instructions | over a program |
 |---|---|---|
-| the programs aren't in the kernel yet | %.1f | %.0f× |
+| the BPF programs aren't loaded yet | %.1f | %.0f× |
 | after kill -9, without sessions | %.2f | %.1f× |
-| after kill -9, with %d sessions, which it takes over | %.2f | %.1f× |
+| after kill -9, with %d sessions that it takes over | %.2f | %.1f× |
 
 `, t.first.Seconds(), ratio(t.first, t.program), t.again.Seconds(), ratio(t.again, t.program), idle, t.taking.Seconds(), ratio(t.taking, t.program))
-	fmt.Printf(`What it takes of the machine, in the last column two minutes after the sessions have begun:
+	fmt.Printf(`Its use of resources, with sessions two minutes after they have begun:
 
-| | has loaded the programs | found them there | with %d idle sessions | for each of these |
+| | after loading the programs | with loaded programs | with %d idle sessions | for each session |
 |---|---|---|---|---|
 | resident | %.1f MiB | %.1f MiB | %.1f MiB | %.1f KiB |
-| tables and rings in the kernel | %.1f MiB | %.1f MiB | %.1f MiB | %.1f KiB |
+| BPF maps | %.1f MiB | %.1f MiB | %.1f MiB | %.1f KiB |
 | processor | %.1f %% | %.1f %% | %.1f %% | |
 
-A ring's pages are counted in both where toolguardd has read from it. The kernel keeps another %d bytes for each guarded thread.
+Pages of a ring buffer count in both rows once toolguardd has read them. The kernel stores another %d bytes for each confined thread.
 `, idle, mib(t.loaded.resident), mib(t.empty.resident), mib(t.full.resident), each(t.empty.resident, t.full.resident),
 		mib(t.loaded.maps), mib(t.empty.maps), mib(t.full.maps), each(t.empty.maps, t.full.maps), t.loaded.cpu, t.empty.cpu, t.full.cpu,
 		t.full.label)

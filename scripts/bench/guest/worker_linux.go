@@ -20,11 +20,11 @@ type worker struct {
 	out  *bufio.Reader
 }
 
-// worker starts a worker under a backend, with toolguard's further arguments; "" is no confinement.
-func (s *scene) worker(name, wall string, args ...string) (*worker, error) {
+// worker starts a worker under a backend, with toolguard's further arguments; "" means unconfined.
+func (s *scene) worker(name, backend string, args ...string) (*worker, error) {
 	argv := []string{"sh", "-c", `while read -r order; do "$0" $order; done`, s.self}
-	if wall != "" {
-		args = append([]string{s.toolguard, "exec", "--backend", wall, "--daemon", "none", "--report", "never"}, args...)
+	if backend != "" {
+		args = append([]string{s.toolguard, "exec", "--backend", backend, "--daemon", "none", "--report", "never"}, args...)
 		argv = append(append(args, "--"), argv...)
 	}
 	w := &worker{name: name, cmd: exec.Command(argv[0], argv[1:]...)}
