@@ -1,4 +1,4 @@
-# What each target is for: `make help`. Every target works from a clean clone and does its own set-up.
+# `make help` lists the targets. Every target works from a clean clone and does its own set-up.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -14,75 +14,75 @@ TOOLS   := bin/tools/.built
 export CGO_ENABLED = 0
 BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 
-help: ## this list
+help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-build: ## bin/toolguard, and on Linux bin/toolguardd and bin/toolguard-ship
+build: ## build bin/toolguard, and on Linux bin/toolguardd and bin/toolguard-ship
 	$(BUILD) -o bin/toolguard ./cmd/toolguard
 	[ "$$($(GO) env GOOS)" != linux ] || $(BUILD) -o bin/ ./cmd/toolguardd ./cmd/toolguard-ship
 
-test: ## set up this machine, then everything that must pass before a change is merged: make check, then siem race demo vm-core
+test: ## set up this machine, then run everything that must pass before a change is merged: make check, then siem race demo vm-core
 	scripts/test all
 
-check: ## the quick tier: all checks, and all tests that this machine's own kernel can run, without set-up
+check: ## run the quick tier: all checks, and all tests that this machine's own kernel can run, without set-up
 	scripts/test check
 
-format: $(TOOLS) ## formatting differs from gofumpt's: fail and show it
+format: $(TOOLS) ## show and reject formatting that differs from gofumpt's
 	@diff=$$(bin/tools/gofumpt -d $$(git ls-files -co --exclude-standard '*.go' | xargs grep -L '^// Code generated') || true); \
 	if [ -n "$$diff" ]; then printf '%s\n' "$$diff"; echo 'format: run bin/tools/gofumpt -w on these' >&2; exit 1; fi
 
-vet: ## go vet, on this machine's platform
+vet: ## run go vet, on this machine's platform
 	$(GO) vet ./...
 	cd test/siem && $(GO) vet ./...
 
-lint: $(TOOLS) ## staticcheck and errorlint; the house rules are Go tests in test/
+lint: $(TOOLS) ## run staticcheck and errorlint; the house rules are Go tests in test/
 	bin/tools/staticcheck ./...
 	cd test/siem && ../../bin/tools/staticcheck ./...
 	bin/tools/go-errorlint -test=false -errorf-multi ./...
 
-cross: ## build and vet for every platform that toolguard is for
+cross: ## build and vet for every supported platform
 	scripts/cross
 
 generated: build ## check that the generated files are up to date
 	scripts/generate --check
 
-generate: build ## generate them
+generate: build ## update the generated files
 	scripts/generate
 
-host: $(TOOLS) ## all tests and fuzz seeds on this machine's kernel
+host: $(TOOLS) ## run all tests and fuzz seeds on this machine's kernel
 	bin/tools/gotestsum --format pkgname -- -timeout=20m ./...
 
-vm-core: $(TOOLS) ## the part of vm-test that make test runs: KERNELS (6.12 6.1 newest)
+vm-core: $(TOOLS) ## run the part of vm-test that make test includes: KERNELS (6.12 6.1 newest)
 	scripts/test vm-core $(KERNELS)
 
-vm-test: $(TOOLS) ## all tests whose outcome depends on the kernel, in virtual machines with Debian's: KERNELS (6.12 6.1 newest)
+vm-test: $(TOOLS) ## run all tests whose outcome depends on the kernel, in virtual machines with Debian's kernels: KERNELS (6.12 6.1 newest)
 	scripts/test vm-test $(KERNELS)
 
-mutate: ## change single conditions of the packages that decide, and count how many changes their own tests notice: PACKAGES
+mutate: ## run mutation tests of the packages that decide: PACKAGES
 	$(GO) run ./scripts/mutate $(PACKAGES)
 
-bench: build ## measure what toolguard costs, compared with its peers and in a virtual machine; writes docs/BENCHMARKS.md
+bench: build ## measure toolguard's costs, compared with its peers and in a virtual machine; writes docs/BENCHMARKS.md
 	scripts/setup bench vm
 	$(GO) run ./scripts/bench >docs/BENCHMARKS.md.new
 	mv docs/BENCHMARKS.md.new docs/BENCHMARKS.md
 
-package: ## bin/toolguard_VERSION_ARCH.deb, for Debian and its derivatives
+package: ## build bin/toolguard_VERSION_ARCH.deb, for Debian and its derivatives
 	scripts/package
 
-demo: build ## a real program does real work under a policy, and is denied the rest
+demo: build ## run a real program that does real work under a policy, and is denied the rest
 	scripts/setup demo
 	scripts/demo
 
-fuzz: ## every fuzz target for FUZZTIME (20s) each
+fuzz: ## run every fuzz target for FUZZTIME (20s)
 	scripts/fuzz $(or $(FUZZTIME),20s)
 
-setup: ## install what the tests need (root), or say what is missing
+setup: ## install the packages that tests need (root), or name the missing ones
 	scripts/setup test bench demo vm
 
-clean: ## remove what was built
+clean: ## remove build results
 	rm -rf bin
 
-# Pinned in a module of their own, so that the product's go.mod holds only what the product needs.
+# Pinned in a separate module, so that the product's go.mod has only the product's dependencies.
 $(TOOLS): scripts/tools/go.mod scripts/tools/go.sum
 	@mkdir -p bin/tools
 	cd scripts/tools && $(GO) build -o ../../bin/tools/ tool
