@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// inNamespace is argv for a mount namespace of its own, in which one folder is mounted at another's place, too.
+// inNamespace is argv for a mount namespace of its own, in which one folder is also mounted on another.
 func inNamespace(from, at string, argv ...string) []string {
 	const script = `mount --bind "$1" "$2" && shift 2 && exec "$@"`
 	return append([]string{"unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", from, at}, argv...)
@@ -20,7 +20,7 @@ func TestAliases(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount")
 	}
-	p := newPlace(t, user{"root", 0})
+	p := newFixture(t, user{"root", 0})
 	data, mnt := filepath.Join(p.home, "data"), filepath.Join(p.workspace, "mnt")
 	p.write(t, "../home/data/f", "before")
 	p.write(t, "mnt/under", "")
@@ -79,7 +79,7 @@ func TestAliases(t *testing.T) {
 
 // A hard link to a file beneath a folder that a rule names is another file for it, and lint finds it: a stated gap.
 func TestLinksFromElsewhere(t *testing.T) {
-	eachUser(t, func(t *testing.T, p place) {
+	eachUser(t, func(t *testing.T, p fixture) {
 		p.write(t, "../home/keys/a", "before")
 		p.write(t, "../home/policy.toml", "version = 1\n[access]\ndefault = { fs = \"deny\" }\nprotect = false\n"+
 			"[[access.fs]]\npath = \".\"\nread = true\nwrite = true\n[[access.fs]]\npath = \""+p.home+"/keys\"\nread = true\n")

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The beginning of a row's set-up, which has a home, a workspace and a mount namespace of its own.
+// The beginning of a row's set-up, which has its own home, workspace and mount namespace.
 const (
 	etc    = "mkdir -p /etc/toolguard; mount -t tmpfs -o mode=755 none /etc/toolguard; cd /etc/toolguard; "
 	socket = "mkdir -p /run/toolguard; mount -t tmpfs -o mode=755 none /run/toolguard; cd /run/toolguard; "
@@ -21,18 +21,18 @@ const (
 	asUser = `AS() { setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"; }; set -e; umask 022; `
 )
 
-// touch is the command that mustn't be started; it leaves a witness.
+// touch is the command that must not start; it creates a file.
 const touch = " -- touch ran"
 
 // badInput is an invalid input, with toolguard's message.
 type badInput struct {
 	name    string
 	setUp   string // as root, in the workspace
-	command string // of the user's, by a shell in the workspace; $tg is toolguard
+	command string // of the user, run by a shell in the workspace; $tg is toolguard
 	code    int    // 0: 125
 	says    string // the beginning of the first line
 	who     string // the users for whom toolguard fails: root, user; "": both
-	more    bool   // another message may come first, such as that this policy is taken
+	more    bool   // another message may come first, such as one about the used policy
 }
 
 var badInputs = []badInput{
@@ -90,7 +90,7 @@ var badInputs = []badInput{
 	{name: "no /proc", setUp: "mount -t tmpfs none /proc", command: "$tg exec" + touch, says: `default: /proc isn't mounted here`},
 	{name: "no /proc, check", setUp: "mount -t tmpfs none /proc", command: "$tg check fs read x", code: 2, says: `default: /proc isn't mounted here`},
 	{name: "few open files", command: "prlimit --nofile=10 $tg exec" + touch, says: `the limit of open files \(ulimit -n\) is 10, and toolguard needs 160`},
-	{name: "no place for temporary files", setUp: `mkdir ../t; mount -t tmpfs -o nr_inodes=1,mode=1777 none ../t`, command: `TMPDIR=$PWD/../t $tg exec` + touch, says: `the session's private TMPDIR can't be made: .*: no space left on device; set TMPDIR to a folder`},
+	{name: "no space for temporary files", setUp: `mkdir ../t; mount -t tmpfs -o nr_inodes=1,mode=1777 none ../t`, command: `TMPDIR=$PWD/../t $tg exec` + touch, says: `the session's private TMPDIR can't be made: .*: no space left on device; set TMPDIR to a folder`},
 	{name: "nothing can be written", setUp: "mount --bind -o ro / /", command: "$tg exec" + touch, says: `the session's private TMPDIR can't be made: .*: read-only file system`},
 	{name: "a limit without a value", command: `$tg exec --limits ""` + touch, says: `--limits needs a value, and this one is empty`},
 
@@ -140,7 +140,7 @@ func TestBadInputs(t *testing.T) {
 				continue
 			}
 			t.Run(x.name+"/"+who.name, func(t *testing.T) {
-				p := newPlace(t, who)
+				p := newFixture(t, who)
 				start := time.Now()
 				out := p.inNamespace(t, x.setUp, x.command)
 				if took := time.Since(start); took > 10*time.Second {
@@ -159,20 +159,20 @@ func TestBadInputs(t *testing.T) {
 }
 
 // check checks the message, the exit status and that nothing was started.
-func (x *badInput) check(t *testing.T, said string) {
+func (x *badInput) check(t *testing.T, output string) {
 	t.Helper()
 	most := 1
 	if x.more {
 		most = 2
 	}
-	messages := regexp.MustCompile(`(?m)^toolguard: .*$`).FindAllString(said, -1)
+	messages := regexp.MustCompile(`(?m)^toolguard: .*$`).FindAllString(output, -1)
 	if n := len(messages); n == 0 || n > most || !regexp.MustCompile("^toolguard: "+x.says).MatchString(messages[n-1]) {
-		t.Errorf("the message is %q instead of %q", said, x.says)
+		t.Errorf("the message is %q instead of %q", output, x.says)
 	}
-	if strings.Contains(said, "goroutine ") || strings.Contains(said, "%!") {
-		t.Errorf("no message: %q", said)
+	if strings.Contains(output, "goroutine ") || strings.Contains(output, "%!") {
+		t.Errorf("no message: %q", output)
 	}
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(output) {
 		if !strings.HasPrefix(line, "toolguard: ") && !strings.HasPrefix(line, "  ") {
 			t.Errorf("a line that belongs to no message: %q", line)
 		}
@@ -208,7 +208,7 @@ func TestOddStarts(t *testing.T) {
 	} {
 		for _, who := range []user{{"root", 0}, {"user", 54320}} {
 			t.Run(x.name+"/"+who.name, func(t *testing.T) {
-				p := newPlace(t, who)
+				p := newFixture(t, who)
 				out := p.inNamespace(t, x.setUp, x.command)
 				if _, err := os.Lstat(filepath.Join(p.workspace, "ran")); err != nil || out != (outcome{}) {
 					t.Errorf("%v, %+v", err, out)
@@ -221,7 +221,7 @@ func TestOddStarts(t *testing.T) {
 // Where the Go runtime itself lacks a resource, it ends with its own message, and nothing is started.
 func TestTooLittleForTheRuntime(t *testing.T) {
 	needsNamespaces(t)
-	p := newPlace(t, user{"user", 54320})
+	p := newFixture(t, user{"user", 54320})
 	out := p.inNamespace(t, "", "prlimit --as=100000000 $tg exec"+touch)
 	if _, err := os.Lstat(filepath.Join(p.workspace, "ran")); err == nil || out.code != 2 || !strings.HasPrefix(out.stderr, "fatal error: ") {
 		t.Errorf("%v, %+v", err, out)
@@ -237,7 +237,7 @@ func needsNamespaces(t *testing.T) {
 }
 
 // inNamespace runs a command of the user's after a set-up by root, in the workspace and in a mount namespace of their own.
-func (p place) inNamespace(t *testing.T, setUp, command string) outcome {
+func (p fixture) inNamespace(t *testing.T, setUp, command string) outcome {
 	t.Helper()
 	imposter, err := filepath.Abs("testdata/imposter.py")
 	must(t, err)
@@ -245,7 +245,7 @@ func (p place) inNamespace(t *testing.T, setUp, command string) outcome {
 		setUp = ":"
 	}
 	script := asUser + "\n(" + setUp + ")\n" + `AS sh -c "$command"`
-	cmd := (place{user{"root", 0}, p.home, p.workspace}).command("unshare", "--mount", "sh", "-c", script)
+	cmd := (fixture{user{"root", 0}, p.home, p.workspace}).command("unshare", "--mount", "sh", "-c", script)
 	cmd.Env = append(cmd.Env, "tg="+binary, "imposter="+imposter, "command="+command, "uid="+fmt.Sprint(p.user.id))
 	return run(t, cmd)
 }

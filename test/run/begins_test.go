@@ -10,17 +10,17 @@ import (
 	"testing"
 )
 
-// sockets makes toolguardd's socket in a mount namespace of its own, one without a listener, and root's settings of exec.
+// sockets creates toolguardd's socket, without a listener, and root's settings of exec, in a separate mount namespace.
 const sockets = `set -e; mkdir -p /run/toolguard /etc/toolguard
 mount -t tmpfs -o mode=755 none /run/toolguard; mount -t tmpfs -o mode=755 none /etc/toolguard
 [ -z "$SOCKET" ] || python3 -c 'import os, socket; p = "/run/toolguard/toolguard.sock"; socket.socket(socket.AF_UNIX).bind(p); os.chmod(p, int(os.environ["SOCKET"], 8))'
 [ -z "$HOST" ] || { mkdir -m 755 /etc/toolguard/policy.d; echo "version = 1" >/etc/toolguard/policy.d/a.toml; chmod 644 /etc/toolguard/policy.d/a.toml; }
 [ -z "$SETTING" ] || { echo "$SETTING" >/etc/toolguard/exec.toml; chmod 644 /etc/toolguard/exec.toml; }
-[ -z "$REFUSES" ] || { [ -z "$CANARY" ] || mkdir -m 755 /run/toolguard/canary; python3 "$REFUSES" /run/toolguard/toolguard.sock >/dev/null 2>&1; }
+[ -z "$FAKE" ] || { [ -z "$CANARY" ] || mkdir -m 755 /run/toolguard/canary; python3 "$FAKE" /run/toolguard/toolguard.sock >/dev/null 2>&1; }
 exec setpriv --reuid "$AS" --regid "$AS" --clear-groups "$@"`
 
-// A session of landlock's begins with one line where a rule isn't enforced or where toolguardd is there and can't be used: what, why and the
-// remedy. Where root requires toolguardd nothing starts without it.
+// A session under Landlock begins with one line if a rule isn't enforced or if toolguardd is installed and can't be used: what, why and the
+// remedy. If root requires toolguardd nothing starts without it.
 func TestBegins(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv("TOOLGUARD_VM") != "" {
 		t.Skip("needs root, and a machine without toolguardd")
@@ -33,13 +33,13 @@ func TestBegins(t *testing.T) {
 		require = `daemon = "require"`
 	)
 	readonly := []string{"--policy", "../readonly.toml"}
-	refuses, err := filepath.Abs("testdata/refuses.py")
+	fake, err := filepath.Abs("testdata/failing_daemon.py")
 	must(t, err)
 	for _, x := range []struct {
 		name, socket, setting string
 		flags                 []string
 		says                  []string // in one line, each; none: no line
-		refused               bool
+		fails                 bool
 	}{
 		{"protect", "", "", nil, []string{"doesn't enforce protect", "default.fs.1 gives", setUp}, false},
 		{"in a container", "none, contained", "", nil, []string{"doesn't enforce protect", "in a container, mount all of /run/toolguard"}, false},
@@ -52,14 +52,14 @@ func TestBegins(t *testing.T) {
 		{"not in the group, all enforced", "0600", "", readonly, []string{"reports little", join}, false},
 		{"down", "0666", "", nil, []string{"doesn't enforce protect", start}, false},
 		{"not wanted", "0600", "", append(readonly, "--daemon", "none"), nil, false},
-		{"makes no session", "refuses", "", nil, []string{"doesn't enforce protect", "toolguardd: it makes none", "journalctl"}, false},
-		{"makes no session, all enforced", "refuses", "", readonly, []string{"reports little", "it makes none"}, false},
-		{"makes no session, wanted", "refuses", "", []string{"--daemon", "require"}, []string{"--daemon require can't be met", "it makes none", "journalctl"}, true},
-		{"makes no session, required", "refuses", require, nil, []string{"exec.toml:1", "can't be met", "it makes none"}, true},
-		{"takes no thread", "thread", "", readonly, []string{"reports little", "it takes no thread", "journalctl"}, false},
-		{"takes no thread, wanted", "thread", "", append(readonly, "--daemon", "require"), []string{"--daemon require can't be met", "it takes no thread"}, true},
-		{"holds no thread", "nothing", "", readonly, []string{"reports little", "doesn't confine this thread", "journalctl"}, false},
-		{"holds no thread, required", "nothing", require, readonly, []string{"exec.toml:1", "can't be met", "doesn't confine this thread"}, true},
+		{"creates no session", "creates none", "", nil, []string{"doesn't enforce protect", "toolguardd: it creates none", "journalctl"}, false},
+		{"creates no session, all enforced", "creates none", "", readonly, []string{"reports little", "it creates none"}, false},
+		{"creates no session, wanted", "creates none", "", []string{"--daemon", "require"}, []string{"--daemon require can't be met", "it creates none", "journalctl"}, true},
+		{"creates no session, required", "creates none", require, nil, []string{"exec.toml:1", "can't be met", "it creates none"}, true},
+		{"adopts no thread", "thread", "", readonly, []string{"reports little", "it adopts no thread", "journalctl"}, false},
+		{"adopts no thread, wanted", "thread", "", append(readonly, "--daemon", "require"), []string{"--daemon require can't be met", "it adopts no thread"}, true},
+		{"confines no thread", "nothing", "", readonly, []string{"reports little", "doesn't confine this thread", "journalctl"}, false},
+		{"confines no thread, required", "nothing", require, readonly, []string{"exec.toml:1", "can't be met", "doesn't confine this thread"}, true},
 		{"nothing but the socket", "alone", "", nil, []string{"doesn't enforce protect", "mount all of /run/toolguard"}, false},
 		{"required", "", require, nil, []string{"exec.toml:1", "can't be met", start[len("sudo "):]}, true},
 		{"required, not in the group", "0600", require, nil, []string{"exec.toml:1", "can't be met", "usermod -aG toolguard"}, true},
@@ -72,7 +72,7 @@ func TestBegins(t *testing.T) {
 			if x.socket == "none, user namespace" {
 				who = user{"dev", 1000} // there, root's files seem to be nobody's
 			}
-			p := newPlace(t, who)
+			p := newFixture(t, who)
 			p.write(t, "../readonly.toml", "version = 1\nextends = [\"preset:readonly\"]\n[access]\nsecrets = false\n")
 			p.write(t, "../degraded.toml", "version = 1\n[[access.fs]]\npath = \".\"\nread = true\n[[access.fs]]\nmatch = \"**/.env\"\n")
 			own := []string{"unshare", "--mount"}
@@ -80,23 +80,23 @@ func TestBegins(t *testing.T) {
 				own, x.socket = append(own, "--pid", "--fork", "--mount-proc"), ""
 			}
 			argv := append(append([]string{binary, "exec"}, x.flags...), "--", "sh", "-c", "echo ran")
-			cmd := (place{user{"root", 0}, p.home, p.workspace}).command(append(append(own, "sh", "-c", sockets, "sh"), argv...)...)
+			cmd := (fixture{user{"root", 0}, p.home, p.workspace}).command(append(append(own, "sh", "-c", sockets, "sh"), argv...)...)
 			switch x.socket {
 			case "none, user namespace":
 				own = append([]string{"unshare", "--user", "--map-user=1000", "--map-group=1000"}, argv...)
 				cmd.Args = append(cmd.Args[:len(cmd.Args)-len(argv)], own...)
 				cmd.Env = append(cmd.Env, "HOST=yes")
 				x.socket = ""
-			case "refuses", "thread", "nothing":
-				cmd.Env = append(cmd.Env, "REFUSES="+refuses, "CANARY=yes", "MAKES="+strings.TrimPrefix(x.socket, "refuses"))
+			case "creates none", "thread", "nothing":
+				cmd.Env = append(cmd.Env, "FAKE="+fake, "CANARY=yes", "MAKES="+strings.TrimPrefix(x.socket, "creates none"))
 				x.socket = ""
 			case "alone":
-				cmd.Env = append(cmd.Env, "REFUSES="+refuses)
+				cmd.Env = append(cmd.Env, "FAKE="+fake)
 				x.socket = ""
 			}
 			cmd.Env = append(cmd.Env, "SOCKET="+x.socket, "SETTING="+x.setting, "AS="+fmt.Sprint(who.id), "USER="+who.name)
 			out := run(t, cmd)
-			if x.refused != (out.code == 125) || x.refused == (out.stdout == "ran\n") {
+			if x.fails != (out.code == 125) || x.fails == (out.stdout == "ran\n") {
 				t.Errorf("%+v", out)
 			}
 			if strings.Count(out.stderr, "\n") != min(1, len(x.says)) {

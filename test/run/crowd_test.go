@@ -19,7 +19,7 @@ import (
 func TestCrowd(t *testing.T) {
 	for i, row := range []struct {
 		name   string
-		before func(t *testing.T, p place) string // for the shell that executes toolguard
+		before func(t *testing.T, p fixture) string // for the shell that executes toolguard
 		user   bool
 		limit  int
 		starts bool
@@ -29,7 +29,7 @@ func TestCrowd(t *testing.T) {
 		{"ulimit 60", ulimit, true, 60, true},
 		{"ulimit 40", ulimit, true, 40, false},
 		{"ulimit 8", ulimit, true, 8, false},
-		{"ulimit 200 with children", func(t *testing.T, p place) string { return "sleep 100 >/dev/null 2>&1 & " + ulimit(t, p) }, true, 200, true},
+		{"ulimit 200 with children", func(t *testing.T, p fixture) string { return "sleep 100 >/dev/null 2>&1 & " + ulimit(t, p) }, true, 200, true},
 		{"pids.max 100", cgroupOf, false, 100, true},
 		{"pids.max 30", cgroupOf, false, 30, true},
 		{"pids.max 10", cgroupOf, false, 10, false},
@@ -43,7 +43,7 @@ func TestCrowd(t *testing.T) {
 					t.Skip("needs root: the user must have no other processes, and a cgroup is made")
 				}
 				needs(t, "bash")
-				p := newPlace(t, user{"root", 0})
+				p := newFixture(t, user{"root", 0})
 				if row.user {
 					p.user = user{"crowd", uint32(64300 + i)}
 					p.own(t)
@@ -66,10 +66,10 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-func ulimit(*testing.T, place) string { return "ulimit -u %d;" }
+func ulimit(*testing.T, fixture) string { return "ulimit -u %d;" }
 
 // cgroupOf makes a cgroup whose processes are bounded, beneath the mount that has the controller.
-func cgroupOf(t *testing.T, _ place) string {
+func cgroupOf(t *testing.T, _ fixture) string {
 	t.Helper()
 	parent := "/sys/fs/cgroup"
 	if unix.Access(parent+"/pids", unix.F_OK) == nil {
@@ -107,12 +107,12 @@ func TestProcessLimitIsLowered(t *testing.T) {
 	needs(t, "bash")
 	bash := func(argv []string) []string { return append([]string{"bash"}, argv[1:]...) }
 	for _, u := range users() {
-		p := newPlace(t, u)
+		p := newFixture(t, u)
 		for limit, want := range map[string]string{
 			"ulimit -u 1000;": "936\n936\n", "ulimit -Su 500;ulimit -Hu 1000;": "500\n936\n", "ulimit -u 1600;": "1500\n1500\n",
 		} {
 			script := "ulimit -Su; ulimit -Hu; ulimit -u 1000 2>/dev/null && ulimit -u 1600 2>/dev/null && echo raised"
-			if out := run(t, p.command(bash(p.inPlaceOf(limit, "bash", "-c", script))...)); !strings.HasPrefix(out.stdout, want) || strings.Contains(out.stdout, "raised") {
+			if out := run(t, p.command(bash(p.replacing(limit, "bash", "-c", script))...)); !strings.HasPrefix(out.stdout, want) || strings.Contains(out.stdout, "raised") {
 				t.Errorf("%s, %s %+v", u.name, limit, out)
 			}
 		}

@@ -19,20 +19,20 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 )
 
-// apart is a toolguardd in a mount namespace where it has /run/toolguard to itself, but for what all share who have auditing on. As its unit
-// has it, it's in a network namespace of its own.
-type apart struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	said string // the file of its output
+// isolatedDaemon is a toolguardd in a mount namespace with a separate /run/toolguard, except the state of auditing, which all processes
+// share. As in its unit, it also has a network namespace.
+type isolatedDaemon struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	log string // the file of its output
 }
 
-const beApart = `set -e; mkdir -p /run/toolguard/audit "$1/shared"; chmod 755 /run/toolguard; chmod 700 /run/toolguard/audit
+const isolate = `set -e; mkdir -p /run/toolguard/audit "$1/shared"; chmod 755 /run/toolguard; chmod 700 /run/toolguard/audit
 mount --bind /run/toolguard/audit "$1/shared"; mount -t tmpfs -o mode=755 none /run/toolguard
 mkdir -m 700 /run/toolguard/audit; mount --bind "$1/shared" /run/toolguard/audit
-exec setpriv --bounding-set "$2" -- "$0" --state "$1/state" 2>"$1/said"`
+exec setpriv --bounding-set "$2" -- "$0" --state "$1/state" 2>"$1/log"`
 
-// capabilities are those that the packaged unit leaves toolguardd, as setpriv takes them.
+// capabilities returns those of the packaged unit, in the notation of setpriv.
 func capabilities(t *testing.T) string {
 	t.Helper()
 	unit, err := os.ReadFile("../../packaging/systemd/toolguardd.service")
@@ -42,8 +42,8 @@ func capabilities(t *testing.T) string {
 	return "-all," + strings.ReplaceAll(strings.ReplaceAll(line, "cap_", "+"), " ", ",")
 }
 
-// newApart starts it.
-func newApart(t *testing.T) *apart {
+// startIsolatedDaemon starts toolguardd.
+func startIsolatedDaemon(t *testing.T) *isolatedDaemon {
 	t.Helper()
 	if os.Geteuid() != 0 || os.Getenv("TOOLGUARD_VM") != "" {
 		t.Skip("needs root, and a machine without toolguardd")
@@ -53,45 +53,45 @@ func newApart(t *testing.T) *apart {
 		t.Skipf("needs Landlock's audit records (ABI 7), and this kernel has ABI %d", int(abi))
 	}
 	dir := t.TempDir()
-	a := &apart{t, exec.Command("unshare", "--mount", "--net", "--propagation", "private", "sh", "-c", beApart, filepath.Join(filepath.Dir(binary), "daemon/toolguardd"), dir, capabilities(t)), dir + "/said"}
+	a := &isolatedDaemon{t, exec.Command("unshare", "--mount", "--net", "--propagation", "private", "sh", "-c", isolate, filepath.Join(filepath.Dir(binary), "daemon/toolguardd"), dir, capabilities(t)), dir + "/log"}
 	a.cmd.Stderr = os.Stderr
 	must(t, a.cmd.Start())
 	t.Cleanup(func() {
 		a.stop(syscall.SIGTERM)
-		text, _ := os.ReadFile(a.said)
-		t.Logf("toolguardd said:\n%s", text)
+		text, _ := os.ReadFile(a.log)
+		t.Logf("toolguardd's log:\n%s", text)
 	})
 	if !eventually(func() bool { return a.client().Do("GET", api.Status, nil, nil) == nil }) {
 		t.Fatal("toolguardd doesn't answer")
 	}
-	must(t, os.Chmod(a.client().Socket, 0o666)) // in place of a group
+	must(t, os.Chmod(a.client().Socket, 0o666)) // instead of a group
 	return a
 }
 
-func (a *apart) client() *api.Client {
+func (a *isolatedDaemon) client() *api.Client {
 	return &api.Client{Socket: fmt.Sprintf("/proc/%d/root%s", a.cmd.Process.Pid, api.Socket)}
 }
 
-func (a *apart) stop(sig syscall.Signal) {
+func (a *isolatedDaemon) stop(sig syscall.Signal) {
 	if a.cmd.ProcessState == nil {
 		_ = a.cmd.Process.Signal(sig)
 		_ = a.cmd.Wait()
 	}
 }
 
-// command is one of a user's where this toolguardd is. With login he has logged in.
-func (a *apart) command(p place, login bool, argv ...string) *exec.Cmd {
+// command is a user's command in toolguardd's mount namespace. With login the user has logged in.
+func (a *isolatedDaemon) command(p fixture, login bool, argv ...string) *exec.Cmd {
 	enter := `cd "$0" && uid=$1 && shift && exec setpriv --reuid $uid --regid $uid --clear-groups -- "$@"`
 	if login {
 		enter = `echo "$1" >/proc/self/loginuid && ` + enter
 	}
-	root := place{user{"root", 0}, p.home, p.workspace}
+	root := fixture{user{"root", 0}, p.home, p.workspace}
 	all := append([]string{"nsenter", fmt.Sprintf("--mount=/proc/%d/ns/mnt", a.cmd.Process.Pid), "sh", "-c", enter, p.workspace, fmt.Sprint(p.user.id)}, argv...)
 	return root.command(all...)
 }
 
 // exec is a shell command under toolguard.
-func (a *apart) exec(p place, login bool, flags []string, script string) *exec.Cmd {
+func (a *isolatedDaemon) exec(p fixture, login bool, flags []string, script string) *exec.Cmd {
 	return a.command(p, login, append(append([]string{binary, "exec", "--policy", "../policy.toml"}, flags...), "--", "sh", "-c", script)...)
 }
 
@@ -115,26 +115,26 @@ func events(t *testing.T, file, kind string) (list []denied) {
 	return list
 }
 
-// userPlace is an ordinary user's workspace with a policy, and a file next to it that nothing grants.
-func userPlace(t *testing.T, id uint32) (p place, outside string) {
+// userFixture is an ordinary user's workspace with a policy, and a file next to it that nothing grants.
+func userFixture(t *testing.T, id uint32) (p fixture, outside string) {
 	t.Helper()
-	p = newPlace(t, user{"nobody", id})
+	p = newFixture(t, user{"nobody", id})
 	p.write(t, "../policy.toml", "version = 1\nextends = [\"preset:readonly\"]\n[access]\nsecrets = false\n")
 	p.write(t, "../outside", "secret")
 	p.write(t, "inside", "open")
 	return p, filepath.Join(filepath.Dir(p.workspace), "outside")
 }
 
-// An ordinary user's session under Landlock has its denials by toolguardd, whether he has logged in or not; without it two lines say that they
-// can't be seen, and what helps. A granted operation isn't a denial.
+// toolguardd reports the denials of an ordinary user's session under Landlock, whether the user has logged in or not. Without it two lines say
+// that denials aren't reported, and name the remedy. A granted operation isn't a denial.
 func TestDaemonReportsDenials(t *testing.T) {
-	a := newApart(t)
+	a := startIsolatedDaemon(t)
 	const script = `cat ../outside
 python3 -c 'import ctypes, time; ctypes.CDLL(None).unshare(0x20000); time.sleep(1)'
 (sleep 0.2; cat ../outside) & wait; exit 3`
 	for _, login := range []bool{false, true} {
 		t.Run(fmt.Sprintf("logged in: %v", login), func(t *testing.T) {
-			p, outside := userPlace(t, 65534)
+			p, outside := userFixture(t, 65534)
 			out := run(t, a.exec(p, login, []string{"--events", p.home + "/events"}, script))
 			if out.code != 3 || !strings.Contains(out.stderr, "toolguard: 3 denials (policy policy)") || !strings.Contains(out.stderr, `path = "`+outside+`"`) {
 				t.Errorf("%+v", out)
@@ -157,7 +157,7 @@ python3 -c 'import ctypes, time; ctypes.CDLL(None).unshare(0x20000); time.sleep(
 			}
 		})
 	}
-	p, _ := userPlace(t, 65534)
+	p, _ := userFixture(t, 65534)
 	for remedy, cmd := range map[string]*exec.Cmd{
 		"it isn't set up here: docs/daemon.md": p.command(binary, "exec", "--policy", "../policy.toml", "--", "cat", "../outside"),
 		"leave out --daemon none":              a.exec(p, false, []string{"--daemon", "none"}, "cat ../outside"),
@@ -172,8 +172,8 @@ python3 -c 'import ctypes, time; ctypes.CDLL(None).unshare(0x20000); time.sleep(
 // A denied system call of a user who has logged in is attributed as long as the process exists. If it ends at once, the denial is reported,
 // or the report states that denials may be missing.
 func TestDaemonReportsCalls(t *testing.T) {
-	a := newApart(t)
-	p, _ := userPlace(t, 65534)
+	a := startIsolatedDaemon(t)
+	p, _ := userFixture(t, 65534)
 	for range 5 {
 		out := run(t, a.exec(p, true, nil, "unshare -m true"))
 		if !strings.Contains(out.stderr, "always on: no new namespaces") && !strings.Contains(out.stderr, "some denials may have gone by unseen: system calls were denied") {
@@ -182,11 +182,11 @@ func TestDaemonReportsCalls(t *testing.T) {
 	}
 }
 
-// A session gets its own denials, and neither those of another one of the same user's nor another user's. Who subscribes otherwise gets
-// nothing at all.
+// A session gets its own denials, and neither those of another one of the same user's nor another user's. A client without a session gets
+// nothing.
 func TestDaemonReportsNoOthers(t *testing.T) {
-	a := newApart(t)
-	other, _ := userPlace(t, 65533)
+	a := startIsolatedDaemon(t)
+	other, _ := userFixture(t, 65533)
 	const follow = `import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect("/run/toolguard/toolguard.sock")
@@ -198,14 +198,14 @@ sys.stdin.read()
 s.sendall(b"\n")
 print(f.read().decode())`
 	type follower struct {
-		cmd  *exec.Cmd
-		in   io.Closer
-		said *strings.Builder
-		read chan struct{} // closed when all is
+		cmd    *exec.Cmd
+		in     io.Closer
+		output *strings.Builder
+		read   chan struct{} // closed when all is
 	}
 	var followers []follower
-	for _, p := range []place{other, {user{"nobody", 65534}, other.home, other.workspace}} {
-		f := follower{cmd: a.command(p, false, "python3", "-c", follow), said: &strings.Builder{}, read: make(chan struct{})}
+	for _, p := range []fixture{other, {user{"nobody", 65534}, other.home, other.workspace}} {
+		f := follower{cmd: a.command(p, false, "python3", "-c", follow), output: &strings.Builder{}, read: make(chan struct{})}
 		out, err := f.cmd.StdoutPipe()
 		must(t, err)
 		f.in, err = f.cmd.StdinPipe()
@@ -215,28 +215,28 @@ print(f.read().decode())`
 		if n, err := out.Read(make([]byte, 100)); n == 0 { // it has begun
 			t.Fatalf("user %d can't subscribe: %v", p.user.id, err)
 		}
-		go func() { _, _ = io.Copy(f.said, out); close(f.read) }()
+		go func() { _, _ = io.Copy(f.output, out); close(f.read) }()
 		followers = append(followers, f)
 	}
 	type one struct {
-		place
+		fixture
 		outside string
 		cmd     *exec.Cmd
-		said    *strings.Builder
+		output  *strings.Builder
 	}
 	var sessions []one
 	for _, id := range []uint32{65534, 65534, 65533} {
-		p, outside := userPlace(t, id)
+		p, outside := userFixture(t, id)
 		s := one{p, outside, a.exec(p, false, []string{"--events", p.home + "/events"}, "for i in 1 2 3 4 5; do cat ../outside; sleep 0.1; done; exit 0"), &strings.Builder{}}
-		s.cmd.Stderr = s.said
+		s.cmd.Stderr = s.output
 		must(t, s.cmd.Start())
 		sessions = append(sessions, s)
 	}
 	for _, s := range sessions {
 		must(t, s.cmd.Wait())
 		list := events(t, s.home+"/events", "denial")
-		if len(list) == 0 || !strings.Contains(s.said.String(), "5 denials") {
-			t.Errorf("its output is %s", s.said)
+		if len(list) == 0 || !strings.Contains(s.output.String(), "5 denials") {
+			t.Errorf("its output is %s", s.output)
 		}
 		for _, e := range list {
 			if e.Target != s.outside {
@@ -248,16 +248,16 @@ print(f.read().decode())`
 		must(t, f.in.Close())
 		<-f.read
 		must(t, f.cmd.Wait())
-		if !strings.Contains(f.said.String(), `"totals"`) || strings.Contains(f.said.String(), `"denial"`) {
-			t.Errorf("a subscriber without a session gets %s", f.said)
+		if !strings.Contains(f.output.String(), `"totals"`) || strings.Contains(f.output.String(), `"denial"`) {
+			t.Errorf("a subscriber without a session gets %s", f.output)
 		}
 	}
 }
 
 // A confined process can't subscribe, whatever the policy allows.
 func TestDaemonRejectsConfined(t *testing.T) {
-	a := newApart(t)
-	p, _ := userPlace(t, 65534)
+	a := startIsolatedDaemon(t)
+	p, _ := userFixture(t, 65534)
 	p.write(t, "../policy.toml", "version = 1\n[access]\ndefault = \"allow\"\nprotect = false\nsecrets = false\n")
 	p.write(t, "ask.py", `import socket
 s = socket.socket(socket.AF_UNIX)
@@ -278,9 +278,9 @@ print(line.decode())
 
 // A program that is denied something ten thousand times makes no ten thousand events, and none is lost unless it's counted.
 func TestDaemonReportsFlood(t *testing.T) {
-	a := newApart(t)
+	a := startIsolatedDaemon(t)
 	for _, files := range []int{1, 100} {
-		p, _ := userPlace(t, 65534)
+		p, _ := userFixture(t, 65534)
 		for i := range files {
 			p.write(t, fmt.Sprintf("../outside%d", i), "secret")
 		}
@@ -289,7 +289,7 @@ func TestDaemonReportsFlood(t *testing.T) {
 }
 
 // flood has a program open some files again and again.
-func (a *apart) flood(p place, files int) {
+func (a *isolatedDaemon) flood(p fixture, files int) {
 	t := a.t
 	t.Helper()
 	const n = 10000
@@ -335,13 +335,13 @@ func counts(t *testing.T, text string) (total, lost uint64, exact bool) {
 
 // When toolguardd is killed the session goes on, enforced, and its report states that denials may be missing.
 func TestDaemonIsKilled(t *testing.T) {
-	a := newApart(t)
-	p, _ := userPlace(t, 65534)
+	a := startIsolatedDaemon(t)
+	p, _ := userFixture(t, 65534)
 	cmd := a.exec(p, false, []string{"--events", p.home + "/events"}, "cat ../outside; touch \"$TMPDIR/x\"; read x; cat ../outside; exit 4")
 	in, err := cmd.StdinPipe()
 	must(t, err)
-	var said strings.Builder
-	cmd.Stderr = &said
+	var output strings.Builder
+	cmd.Stderr = &output
 	must(t, cmd.Start())
 	if !eventually(func() bool {
 		text, _ := os.ReadFile(p.home + "/events")
@@ -355,16 +355,16 @@ func TestDaemonIsKilled(t *testing.T) {
 	}
 	must(t, in.Close())
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 4 || strings.Count(said.String(), "Permission denied") != 2 ||
-		!strings.Contains(said.String(), "1 denial (") || !strings.Contains(said.String(), "some denials may have gone by unseen: toolguardd ended meanwhile") {
-		t.Errorf("exit status %d, its output is %s", code, &said)
+	if code := cmd.ProcessState.ExitCode(); code != 4 || strings.Count(output.String(), "Permission denied") != 2 ||
+		!strings.Contains(output.String(), "1 denial (") || !strings.Contains(output.String(), "some denials may have gone by unseen: toolguardd ended meanwhile") {
+		t.Errorf("exit status %d, its output is %s", code, &output)
 	}
 }
 
 // Background processes are killed when the command ends, and their denials are reported until then.
 func TestDaemonReportsTheRest(t *testing.T) {
-	a := newApart(t)
-	p, outside := userPlace(t, 65534)
+	a := startIsolatedDaemon(t)
+	p, outside := userFixture(t, 65534)
 	began := time.Now()
 	out := run(t, a.exec(p, false, []string{"--events", p.home + "/events"}, "(trap '' TERM; exec >/dev/null 2>&1; while :; do cat ../outside; done) & sleep 0.5"))
 	list := events(t, p.home+"/events", "denial")

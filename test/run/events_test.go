@@ -71,7 +71,7 @@ func fullPipe(t *testing.T) (in, out *os.File, size int64) {
 // A reader that doesn't read the events: the command isn't delayed, toolguard waits a little, reports the number of lost events and
 // ends as the command did.
 func TestUnreadEvents(t *testing.T) {
-	eachUser(t, func(t *testing.T, p place) {
+	eachUser(t, func(t *testing.T, p fixture) {
 		_, out, _ := fullPipe(t)
 		cmd := p.confined(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", "echo ran; exit 3")
 		cmd.ExtraFiles = []*os.File{out}
@@ -84,7 +84,7 @@ func TestUnreadEvents(t *testing.T) {
 
 // A command can't access the events through its inherited descriptors; a pipe, which can't be rewritten, may be shared.
 func TestEventsAreNotShared(t *testing.T) {
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	log := filepath.Join(filepath.Dir(p.home), "log")
 	toolguard := binary + " exec --policy preset:git "
 	refused := " could rewrite the events: give them a file of their own"
@@ -130,7 +130,7 @@ func needsDenials(t *testing.T) {
 func TestFloodIsCounted(t *testing.T) {
 	needsDenials(t)
 	const n = uint64(30000)
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	secret := p.secret(t)
 	events := filepath.Join(filepath.Dir(p.home), "events.jsonl")
 	began := time.Now()
@@ -164,7 +164,7 @@ func TestFloodIsCounted(t *testing.T) {
 }
 
 // secret is a file that no policy of these tests grants.
-func (p place) secret(t *testing.T) string {
+func (p fixture) secret(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(p.home, "secret")
 	must(t, os.WriteFile(file, []byte("s"), 0o600))
@@ -174,16 +174,16 @@ func (p place) secret(t *testing.T) string {
 // The first of many equal denials is reported at once, and their count while they continue.
 func TestRepeatsAreReportedDuringRun(t *testing.T) {
 	needsDenials(t)
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	in, out, err := os.Pipe()
 	must(t, err)
 	defer in.Close()
 	script := `i=0; until [ -e stop ]; do true < ` + p.secret(t) + `; i=$((i+1)); sleep 0.01; done 2>/dev/null; echo $i`
 	cmd := p.confined(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", script)
 	cmd.ExtraFiles = []*os.File{out}
-	said := make(chan outcome, 1)
+	done := make(chan outcome, 1)
 	go func() {
-		said <- run(t, cmd)
+		done <- run(t, cmd)
 		out.Close()
 	}()
 	var reported []uint64
@@ -201,7 +201,7 @@ func TestRepeatsAreReportedDuringRun(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(p.workspace, "stop"), nil, 0o600))
 		}
 	}
-	got := <-said
+	got := <-done
 	if len(reported) < 3 || reported[0] != 1 || slices.Max(reported) < 2 || fmt.Sprintln(sum) != got.stdout {
 		t.Errorf("%v were reported, %d in total; %+v", reported, sum, got)
 	}

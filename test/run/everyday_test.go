@@ -26,8 +26,8 @@ type everydayRow struct {
 }
 
 // TestEveryday runs everyday commands under the built-in default policy: output and exit status are the same with and without toolguard. In
-// the same session his key, a new ~/.bashrc, the hooks of git where the backend can, and the network stay out of reach, which are in reach
-// without; where denials are seen, each has its event.
+// the same session the user's key, a new ~/.bashrc, git's hooks (if the backend can) and the network are denied, which work
+// without toolguard. Where denials are reported, each has its event.
 func TestEveryday(t *testing.T) {
 	needs(t, "bash")
 	port, connections := counted(t)
@@ -65,7 +65,7 @@ func TestEveryday(t *testing.T) {
 
 // everyday are the flags for an everyday command: of the backend that this machine has for an ordinary user, and a policy where one is needed for
 // what that enforces.
-func (p place) everyday(t *testing.T, policy string) []string {
+func (p fixture) everyday(t *testing.T, policy string) []string {
 	t.Helper()
 	flags := []string{"--backend", "landlock"}
 	if inGuest {
@@ -82,7 +82,7 @@ func (p place) everyday(t *testing.T, policy string) []string {
 const reach = `{ cat ~/.ssh/id_ed25519; echo x > ~/.bashrc; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; (exec 3<> /dev/tcp/127.0.0.1/PORT); } > seen 2>&1`
 
 // reached checks the results of reach: bare, everything succeeds; else only operations that the backend doesn't enforce.
-func (p place) reached(t *testing.T, bare, connected bool) {
+func (p fixture) reached(t *testing.T, bare, connected bool) {
 	t.Helper()
 	seen, err := os.ReadFile(filepath.Join(p.workspace, "seen"))
 	must(t, err)
@@ -95,7 +95,7 @@ func (p place) reached(t *testing.T, bare, connected bool) {
 }
 
 // events makes sure that each denial of reach has an event.
-func (p place) events(t *testing.T) {
+func (p fixture) events(t *testing.T) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(filepath.Dir(p.home), "events"))
 	must(t, err)
@@ -142,11 +142,11 @@ func TestTmux(t *testing.T) {
 	}
 }
 
-// ordinary is a place of an ordinary user's, where Landlock is to be had.
-func ordinary(t *testing.T) place {
+// ordinary returns a fixture of an ordinary user, if the kernel has Landlock.
+func ordinary(t *testing.T) fixture {
 	t.Helper()
 	u := users()
-	p := newPlace(t, u[len(u)-1])
+	p := newFixture(t, u[len(u)-1])
 	if out := run(t, p.confined([]string{"--backend", "landlock"}, "true")); out.code == 125 || p.user.id == 0 {
 		t.Skipf("needs Landlock, and an ordinary user: %s", out.stderr)
 	}
@@ -181,8 +181,8 @@ func TestOpenProcIsReported(t *testing.T) {
 	}
 }
 
-// renew makes the home and the workspace new, but for the caches.
-func (p place) renew(t *testing.T, files map[string]string) {
+// renew empties the home and the workspace, except the caches.
+func (p fixture) renew(t *testing.T, files map[string]string) {
 	t.Helper()
 	for _, dir := range []string{p.home, p.workspace} {
 		entries, err := os.ReadDir(dir)
@@ -201,7 +201,7 @@ func (p place) renew(t *testing.T, files map[string]string) {
 	}
 }
 
-// counted is a port on which connections are taken, and how many there were.
+// counted returns a port that accepts connections, and a function with their number.
 func counted(t *testing.T) (port string, connections func() int) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
@@ -229,7 +229,7 @@ func counted(t *testing.T) (port string, connections func() int) {
 	}
 }
 
-// absent is the first of some programs and files that isn't there.
+// absent returns the first of some programs and files that doesn't exist.
 func absent(programs string) string {
 	for _, p := range strings.Fields(programs) {
 		if files, err := filepath.Glob(p); find(p) == p && (err != nil || files == nil) {

@@ -36,7 +36,7 @@ func TestFirstPolicies(t *testing.T) {
 		for _, u := range users() {
 			t.Run(x.name+"/"+u.name, func(t *testing.T) {
 				needs(t, "bash")
-				p := newPlace(t, u)
+				p := newFixture(t, u)
 				p.write(t, "../policy.toml", x.policy)
 				p.write(t, ".env", "SECRET=1\n")
 				p.write(t, "out", "ran\n")

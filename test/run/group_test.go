@@ -19,7 +19,7 @@ func TestSignalsToTheGroup(t *testing.T) {
 	for _, u := range users() {
 		for name, signal := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL} {
 			t.Run(u.name+"/"+name, func(t *testing.T) {
-				p := newPlace(t, u)
+				p := newFixture(t, u)
 				// The caller prints how its command has ended, unless the signal ended the caller, too.
 				caller := func(argv []string) outcome {
 					cmd := p.command(append([]string{"sh", "-c", `"$@"; echo "ended: $?"`, "sh"}, argv...)...)

@@ -14,7 +14,7 @@ import (
 )
 
 // compile builds one of testdata's programs into the workspace, or copies it there from the folder that TOOLGUARD_BUILT names.
-func (p place) compile(t *testing.T, name string) string {
+func (p fixture) compile(t *testing.T, name string) string {
 	t.Helper()
 	file := filepath.Join(p.workspace, name)
 	cmd := exec.Command("gcc", "-O1", "-o", file, "testdata/"+name+".c")
@@ -30,9 +30,9 @@ func (p place) compile(t *testing.T, name string) string {
 	return file
 }
 
-// Processes that fork and end faster than anybody can look are ended all the same.
+// Processes that fork and exit faster than toolguard can look are killed, too.
 func TestChainsAreEnded(t *testing.T) {
-	eachUser(t, func(t *testing.T, p place) {
+	eachUser(t, func(t *testing.T, p fixture) {
 		mark := "1000.0501" + p.user.name
 		out := run(t, p.confined(policy, p.compile(t, "chains"), "5", mark))
 		if out.code != 0 || !strings.HasPrefix(out.stdout, "started\n") {
@@ -47,14 +47,14 @@ func TestChainsAreEnded(t *testing.T) {
 	})
 }
 
-// Processes that no signal ends aren't waited for; under the kernel's programs there are none. Those of this test stay, so it needs a
+// toolguard doesn't wait for unkillable processes; under the BPF programs there are none. Those of this test stay, so it needs a
 // machine of its own.
 func TestUnkillable(t *testing.T) {
 	if os.Getenv("TOOLGUARD_VM") == "" {
 		t.Skip("needs a virtual machine (make vm-test)")
 	}
 	for _, u := range users() {
-		p := newPlace(t, u)
+		p := newFixture(t, u)
 		argv := []string{p.compile(t, "mutual"), "1000.0601" + u.name}
 		confined := func(flags ...string) outcome {
 			return run(t, p.confined(slices.Concat(flags, []string{"--limits", "wall_time=500ms"}, policy), argv...))
@@ -71,14 +71,14 @@ func TestUnkillable(t *testing.T) {
 }
 
 // The wall time ends a session whose first process can't be seen to end, one that has stopped itself, which stops toolguard
-// where no clock runs, and one that takes all processors for itself.
+// without a wall time, and one that uses all processors.
 func TestWallTimeCannotBeDelayed(t *testing.T) {
 	others := "50"
 	if os.Getenv("TOOLGUARD_VM") != "" { // on one processor, the process waits a time slice for each of the others
 		others = "30"
 	}
 	for _, u := range users() {
-		p := newPlace(t, u)
+		p := newFixture(t, u)
 		rows := map[string][]string{
 			"traced":  {p.compile(t, "traced"), "1000.0502"},
 			"starved": {p.compile(t, "starve"), "1000.0504", others},
@@ -102,7 +102,7 @@ func TestWallTimeCannotBeDelayed(t *testing.T) {
 // A denial doesn't make toolguard read more of a process than fits in its memory.
 func TestLongCommandLines(t *testing.T) {
 	needsDenials(t)
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	secret := p.secret(t)
 	events := filepath.Join(filepath.Dir(p.home), "events.jsonl")
 	cmd := p.confined(append([]string{"--events", events}, policy...), p.compile(t, "longargs"), secret)
@@ -120,7 +120,7 @@ func TestLongCommandLines(t *testing.T) {
 
 // A session makes no setuid or setgid file, which other users would execute with its user's or group's rights.
 func TestNoSetuidFiles(t *testing.T) {
-	eachUser(t, func(t *testing.T, p place) {
+	eachUser(t, func(t *testing.T, p fixture) {
 		script := `: > f; for m in 4755 2755 u+s; do chmod $m f; stat -c %a f; done; chmod 755 f; stat -c %a f`
 		bare := run(t, p.command("sh", "-c", script))
 		if !strings.HasPrefix(bare.stdout, "4755\n2755\n") {
@@ -131,14 +131,14 @@ func TestNoSetuidFiles(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		if p.user.id == 0 && !strings.Contains(got.stderr, "no setuid and no setgid files") {
-			t.Errorf("no word of the denial: %q", got.stderr)
+			t.Errorf("no report of the denial: %q", got.stderr)
 		}
 	})
 }
 
 // Nor by an access control list, which lets the group execute a setgid file that it may not.
 func TestNoSetgidByACL(t *testing.T) {
-	eachUser(t, func(t *testing.T, p place) {
+	eachUser(t, func(t *testing.T, p fixture) {
 		program := p.compile(t, "setgid")
 		if made := run(t, p.command("sh", "-c", ": > bare; : > confined; chmod 2705 bare confined")); made.code != 0 {
 			t.Fatalf("%+v", made)
@@ -161,10 +161,10 @@ func TestNoSetgidByACL(t *testing.T) {
 	})
 }
 
-// The TMPDIR goes, whatever the command did to it.
+// toolguard removes the TMPDIR, whatever the command did to it.
 func TestTmpIsRemoved(t *testing.T) {
 	for _, u := range users() {
-		p := newPlace(t, u)
+		p := newFixture(t, u)
 		script := `mkdir -p $TMPDIR/a/b; : > $TMPDIR/a/b/c; ln -s / $TMPDIR/a/root; chmod 0 $TMPDIR/a/b $TMPDIR/a; echo $TMPDIR`
 		out := run(t, p.confined(policy, "sh", "-c", script))
 		dir := strings.TrimSuffix(out.stdout, "\n")
@@ -180,7 +180,7 @@ func TestTmpIsRemoved(t *testing.T) {
 // A reader that goes away doesn't end toolguard before the session: the exit status is the command's and nothing is left.
 func TestReaderGoesAway(t *testing.T) {
 	needs(t, "bash")
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	script := binary + ` exec --report always --policy preset:git -- sh -c 'cat ` + p.home + `/x; echo $TMPDIR > tmp; exit 3' 2>&1 | true; echo ${PIPESTATUS[0]}`
 	must(t, os.WriteFile(filepath.Join(p.home, "x"), nil, 0o600))
 	out := run(t, p.command("bash", "-c", script))

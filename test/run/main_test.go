@@ -31,7 +31,7 @@ var inGuest = os.Getenv("TOOLGUARD_VM") != ""
 
 func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
 
-// withBinary builds toolguard, or uses the one in the folder that TOOLGUARD_BUILT names, on a machine without compilers.
+// withBinary builds toolguard. On a machine without compilers it uses the one in the folder TOOLGUARD_BUILT.
 func withBinary(m *testing.M) int {
 	if dir := os.Getenv("TOOLGUARD_BUILT"); dir != "" {
 		binary = filepath.Join(dir, "toolguard")
@@ -78,24 +78,24 @@ func users() []user {
 	return []user{{"user", uint32(os.Geteuid())}}
 }
 
-// eachUser runs a test for each of them, in a place of their own.
-func eachUser(t *testing.T, test func(t *testing.T, p place)) {
+// eachUser runs a test for each of them, in a fixture of its own.
+func eachUser(t *testing.T, test func(t *testing.T, p fixture)) {
 	t.Helper()
 	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) { test(t, newPlace(t, u)) })
+		t.Run(u.name, func(t *testing.T) { test(t, newFixture(t, u)) })
 	}
 }
 
 // searchPath is a PATH that every user can use; the tests' own may have folders in a home.
 const searchPath = "/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// place has the folders of a command: a home and a workspace next to it, both owned by the user.
-type place struct {
+// fixture has the folders of a command: a home and a workspace next to it, both owned by the user.
+type fixture struct {
 	user            user
 	home, workspace string
 }
 
-func newPlace(t *testing.T, u user) place {
+func newFixture(t *testing.T, u user) fixture {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "run-")
 	must(t, err)
@@ -104,7 +104,7 @@ func newPlace(t *testing.T, u user) place {
 			t.Error(err)
 		}
 	})
-	p := place{u, filepath.Join(dir, "home"), filepath.Join(dir, "workspace")}
+	p := fixture{u, filepath.Join(dir, "home"), filepath.Join(dir, "workspace")}
 	for _, d := range []string{p.home, filepath.Join(p.home, ".cache"), filepath.Join(p.home, ".cache/go-build"), p.workspace} {
 		must(t, os.Mkdir(d, 0o755))
 	}
@@ -114,7 +114,7 @@ func newPlace(t *testing.T, u user) place {
 }
 
 // own changes the owner of all files to the user.
-func (p place) own(t *testing.T) {
+func (p fixture) own(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Dir(p.workspace), func(path string, _ os.DirEntry, err error) error {
 		if err != nil {
@@ -125,7 +125,7 @@ func (p place) own(t *testing.T) {
 	must(t, err)
 }
 
-func (p place) write(t *testing.T, name, text string) {
+func (p fixture) write(t *testing.T, name, text string) {
 	t.Helper()
 	file := filepath.Join(p.workspace, name)
 	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
@@ -134,7 +134,7 @@ func (p place) write(t *testing.T, name, text string) {
 }
 
 // command is argv in the workspace, as the user.
-func (p place) command(argv ...string) *exec.Cmd {
+func (p fixture) command(argv ...string) *exec.Cmd {
 	cmd := exec.Command(find(argv[0]), argv[1:]...)
 	cmd.Args[0] = argv[0]
 	cmd.Dir = p.workspace
@@ -148,7 +148,7 @@ func (p place) command(argv ...string) *exec.Cmd {
 }
 
 // confined is the same under toolguard with flags.
-func (p place) confined(flags []string, argv ...string) *exec.Cmd {
+func (p fixture) confined(flags []string, argv ...string) *exec.Cmd {
 	all := []string{binary, "exec", "--quiet"}
 	if p.user.id == 0 {
 		all = append(all, "--daemon", "none")
@@ -212,7 +212,7 @@ func marked(t *testing.T, mark string) (pids []int) {
 	return pids
 }
 
-// find is where searchPath leads for a program; the name itself when it leads nowhere.
+// find returns a program's path in searchPath, or the name itself if there is none.
 func find(program string) string {
 	if strings.Contains(program, "/") {
 		return program

@@ -21,7 +21,7 @@ func TestMemoryFiles(t *testing.T) {
 	if text, _ := os.ReadFile("/proc/sys/vm/memfd_noexec"); len(text) > 0 && text[0] != '0' {
 		t.Skip("needs vm.memfd_noexec = 0")
 	}
-	eachUser(t, func(t *testing.T, p place) {
+	eachUser(t, func(t *testing.T, p fixture) {
 		newer := run(t, p.command("python3", "-Bc", sealed)).code == 0 // Linux 6.3
 		for _, row := range []struct{ name, policy, code, denied string }{
 			{"python", `extends = ["preset:python"]`, memory, ""},

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Where a symlink has taken the place of a built-in grant's folder, or of one above, nothing is granted where it leads.
+// Where a symlink has replaced a built-in grant's folder, or one above, its target isn't granted.
 func TestGrantsFollowNoSymlink(t *testing.T) {
-	eachUser(t, func(t *testing.T, p place) {
+	eachUser(t, func(t *testing.T, p fixture) {
 		p.write(t, "package.json", "{}")
 		p.write(t, "go.mod", "module x\n")
 		for _, row := range []struct{ swapped, file string }{

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Whatever the command starts ends with it: daemons that left its session, and those that don't listen to SIGTERM.
+// Processes that the command starts end with it: also daemons that left its session, and processes that ignore SIGTERM.
 func TestNothingIsLeft(t *testing.T) {
 	rows := []struct{ name, mark, script string }{
 		{"in the background", "1000.0301", `sleep 1000.0301 & echo started`},
@@ -25,7 +25,7 @@ func TestNothingIsLeft(t *testing.T) {
 		for _, u := range users() {
 			t.Run(u.name+"/"+r.name, func(t *testing.T) {
 				needs(t, "setsid")
-				p := newPlace(t, u)
+				p := newFixture(t, u)
 				began := time.Now()
 				out := run(t, p.confined(policy, "sh", "-c", r.script))
 				if out.code != 0 || out.stdout != "started\n" {
@@ -48,7 +48,7 @@ func TestNothingIsLeft(t *testing.T) {
 
 // --linger leaves the orphans, confined as before, and their TMPDIR.
 func TestLinger(t *testing.T) {
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	secret := p.secret(t)
 	script := `(sleep 0.5; cat ` + secret + ` > got 2>&1; echo $TMPDIR > tmp; : > $TMPDIR/f && echo still >> tmp) >/dev/null 2>&1 & echo started`
 	out := run(t, p.confined(append([]string{"--linger"}, policy...), "sh", "-c", script))
@@ -75,7 +75,7 @@ func TestLinger(t *testing.T) {
 func TestLimits(t *testing.T) {
 	for _, u := range users() {
 		t.Run(u.name+"/wall time", func(t *testing.T) {
-			p := newPlace(t, u)
+			p := newFixture(t, u)
 			out := run(t, p.confined(append([]string{"--limits", "wall_time=300ms"}, policy...), "sh", "-c", "sleep 1000.0401; echo never"))
 			if out.code != 128+15 || out.stdout != "" {
 				t.Errorf("%+v", out)
@@ -85,7 +85,7 @@ func TestLimits(t *testing.T) {
 			}
 		})
 		t.Run(u.name+"/open files", func(t *testing.T) {
-			p := newPlace(t, u)
+			p := newFixture(t, u)
 			out := run(t, p.confined(append([]string{"--limits", "open_files=20"}, policy...), "sh", "-c", "ulimit -Hn; ulimit -Sn; ulimit -n 21 || echo fixed"))
 			if out.stdout != "20\n20\nfixed\n" {
 				t.Errorf("%+v", out)
@@ -97,7 +97,7 @@ func TestLimits(t *testing.T) {
 // A limit that this machine can't set is an error that names it, before anything starts; the control is the same policy
 // without it.
 func TestLimitsThatCannotBeSet(t *testing.T) {
-	p := newPlace(t, users()[len(users())-1]) // an ordinary user without toolguardd has no cgroup to limit
+	p := newFixture(t, users()[len(users())-1]) // an ordinary user without toolguardd has no cgroup to limit
 	got := run(t, p.confined(append([]string{"--daemon", "none", "--limits", "memory=64MiB"}, policy...), "touch", "marker"))
 	if _, err := os.Stat(filepath.Join(p.workspace, "marker")); got.code != 125 || err == nil {
 		t.Errorf("%+v, marker %v", got, err)
@@ -111,7 +111,7 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 // When toolguard is killed, background processes of the session may continue, which is a stated gap, but always confined. With toolguardd
 // they are ended (test/daemon.TestToolguardIsKilled).
 func TestKilledToolguard(t *testing.T) {
-	eachUser(t, func(t *testing.T, p place) {
+	eachUser(t, func(t *testing.T, p fixture) {
 		const mark = "1000.0306"
 		p.write(t, "../home/secret", "s")
 		const try = `cat ../home/secret; echo > ../home/made; echo done`
@@ -145,7 +145,7 @@ func TestFrozenOrphans(t *testing.T) {
 	if _, err := os.Stat(freezers + "/tasks"); os.Geteuid() != 0 || err != nil {
 		t.Skip("needs root and the freezer of cgroup v1")
 	}
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	const mark = "1000.0307"
 	group, err := os.MkdirTemp(freezers, "run-test-")
 	must(t, err)

@@ -32,7 +32,7 @@ func TestPrograms(t *testing.T) {
 		{"interpreter missing", "W/one", "one/lost", 127, "", "(or its interpreter): no such command"},
 	}
 	for _, u := range users() {
-		p := newPlace(t, u)
+		p := newFixture(t, u)
 		for _, name := range []string{"one/tool", "two/tool", "here"} {
 			p.write(t, name, "#!/bin/sh\necho "+filepath.Dir(strings.TrimPrefix("./"+name, "./"))+"\n")
 		}
@@ -57,7 +57,7 @@ func TestPrograms(t *testing.T) {
 
 // A command's rule about its environment applies under every name that the program is started by.
 func TestCommandEnvs(t *testing.T) {
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	p.write(t, "bin/deep/env", "")
 	file := filepath.Join(p.workspace, "bin/env")
 	must(t, os.Symlink(find("env"), file))

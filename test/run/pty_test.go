@@ -15,7 +15,7 @@ import (
 func TestOwnTerminals(t *testing.T) {
 	needs(t, "script", "python3")
 	for _, u := range users() {
-		p := newPlace(t, u)
+		p := newFixture(t, u)
 		for _, argv := range [][]string{
 			{"script", "-qc", "tty; echo done", "/dev/null"},
 			{"python3", "-c", `import pty; pty.spawn(["sh", "-c", "tty; echo done"])`},
@@ -34,7 +34,7 @@ func TestOwnTerminals(t *testing.T) {
 // The user's other terminals, where passwords are typed, are denied; the preset for terminals grants them, as documented.
 func TestOtherTerminals(t *testing.T) {
 	for _, u := range users() {
-		p := newPlace(t, u)
+		p := newFixture(t, u)
 		other := open(t, p.command("sleep", "1000"))
 		n, err := unix.IoctlGetInt(int(other.master.Fd()), unix.TIOCGPTN)
 		must(t, err)

@@ -46,7 +46,7 @@ func TestSameAsBare(t *testing.T) {
 		for _, u := range users() {
 			t.Run(u.name+"/"+r.name, func(t *testing.T) {
 				needs(t, r.needs...)
-				p := newPlace(t, u)
+				p := newFixture(t, u)
 				for name, text := range r.files {
 					p.write(t, name, text)
 				}
@@ -63,7 +63,7 @@ func TestSameAsBare(t *testing.T) {
 				before()
 				got := run(t, p.confined([]string{"--policy", r.policy}, r.argv...))
 				if got != bare {
-					t.Errorf("bare:    %+v\nguarded: %+v", bare, got)
+					t.Errorf("bare:    %+v\nconfined: %+v", bare, got)
 				}
 				if bare.stdout == "" && bare.stderr == "" && bare.code == 0 {
 					t.Error("the command prints nothing: there is nothing to compare")

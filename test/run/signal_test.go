@@ -51,7 +51,7 @@ func TestSignalsReachTheCommand(t *testing.T) {
 	} {
 		for _, u := range users() {
 			t.Run(u.name+"/"+sig.String(), func(t *testing.T) {
-				p := newPlace(t, u)
+				p := newFixture(t, u)
 				name := strings.TrimPrefix(unix.SignalName(sig), "SIG")
 				cmd := p.confined(policy, "sh", "-c", `trap 'echo got; exit 33' `+name+`; echo ready; while :; do sleep 0.05; done`)
 				r := begin(t, cmd)
@@ -66,7 +66,7 @@ func TestSignalsReachTheCommand(t *testing.T) {
 
 // A signal that the command doesn't catch ends it, and the exit status shows it.
 func TestSignalEndsTheCommand(t *testing.T) {
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	cmd := p.confined(policy, "sh", "-c", "echo ready; exec sleep 1000")
 	r := begin(t, cmd)
 	must(t, cmd.Process.Signal(syscall.SIGTERM))
@@ -77,7 +77,7 @@ func TestSignalEndsTheCommand(t *testing.T) {
 
 // The command ignores the signals that toolguard was started to ignore.
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	out := run(t, p.command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", binary, "exec", "--quiet", "--policy", "preset:git", "--",
 		"sh", "-c", "kill -HUP $$; echo alive"))
 	if out.stdout != "alive\n" {
@@ -91,7 +91,7 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 
 // kill -9 of toolguard ends the command with it, as it would end the command alone.
 func TestKilledWithToolguard(t *testing.T) {
-	eachUser(t, func(t *testing.T, p place) {
+	eachUser(t, func(t *testing.T, p fixture) {
 		mark := "1000.0071"
 		cmd := p.confined(policy, "sh", "-c", "echo ready; exec sleep "+mark)
 		begin(t, cmd)
@@ -112,7 +112,7 @@ func gone(t *testing.T, mark string) {
 // Stopping and continuing toolguard stops and continues the command, and a shell sees its job stop when the command stops
 // itself.
 func TestStopAndContinue(t *testing.T) {
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	cmd := p.confined(policy, "sh", "-c", "echo ready; kill -STOP $$; echo continued")
 	stopsAndContinues(t, cmd)
 }

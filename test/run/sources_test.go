@@ -13,7 +13,7 @@ import (
 // where that can't be enforced nothing starts.
 func TestWaysToPolicies(t *testing.T) {
 	for _, u := range users() {
-		p := newPlace(t, u)
+		p := newFixture(t, u)
 		dir := filepath.Dir(p.workspace)
 		rules := "[access]\ndefault = { net = \"deny\" }\n[[access.fs]]\npath = \"" + p.workspace + "\"\nread = true\nwrite = true\n"
 		for name, text := range map[string]string{
@@ -50,7 +50,7 @@ func TestWaysToPolicies(t *testing.T) {
 // A lease on the policy, which the command may read, would keep the next start from reading it.
 func TestNoLeases(t *testing.T) {
 	for _, u := range users() {
-		p := newPlace(t, u)
+		p := newFixture(t, u)
 		p.write(t, "../p.toml", "version = 1\n[access]\ndefault = { net = \"deny\" }\n[[access.fs]]\npath = \""+
 			filepath.Dir(p.workspace)+"\"\nread = true\nexecute = true\n")
 		argv := []string{p.compile(t, "lease"), "../p.toml"}

@@ -93,7 +93,7 @@ func TestJobControl(t *testing.T) {
 	needs(t, "bash", "stty")
 	for _, confined := range []bool{false, true} { // without toolguard first: the positive control
 		t.Run(fmt.Sprint("confined=", confined), func(t *testing.T) {
-			p := newPlace(t, users()[0])
+			p := newFixture(t, users()[0])
 			prefix := ""
 			if confined {
 				prefix = binary + " exec --policy preset:git -- "
@@ -128,7 +128,7 @@ func TestJobControl(t *testing.T) {
 // A command that has the terminal stop its whole group doesn't stop toolguard where a clock runs.
 func TestTerminalDoesNotStopClock(t *testing.T) {
 	needs(t, "bash")
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	program := p.compile(t, "background")
 	cmd := p.command("bash", "--norc", "--noprofile", "-i")
 	cmd.Env = append(cmd.Env, "PS1=prompt> ", "TERM=dumb")
@@ -143,7 +143,7 @@ func TestTerminalDoesNotStopClock(t *testing.T) {
 
 // The command has toolguard's standard descriptors and those of --pass-fd, and no others.
 func TestDescriptors(t *testing.T) {
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	list := `for f in 3 4 5 6 7 8 9; do if (: >&$f) 2>/dev/null || (: <&$f) 2>/dev/null; then echo $f; fi; done`
 	give := func(flags ...string) outcome {
 		f, err := os.Open("/etc/hostname")
@@ -166,7 +166,7 @@ func TestDescriptors(t *testing.T) {
 
 // Closed standard descriptors don't make toolguard hand one of its own to the command, nor fail it.
 func TestClosedDescriptors(t *testing.T) {
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	out := run(t, p.command("sh", "-c", `exec 0<&- 2>&-; exec "$@"`, "sh", binary, "exec", "--quiet", "--policy", "preset:git", "--",
 		"sh", "-c", "ls -l /proc/self/fd >/dev/null 2>&1; echo out"))
 	if out.stdout != "out\n" || out.code != 0 {
@@ -176,7 +176,7 @@ func TestClosedDescriptors(t *testing.T) {
 
 // A reader that goes away ends the command as it would without toolguard.
 func TestBrokenPipe(t *testing.T) {
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	script := `set -o pipefail; $X yes | head -1; echo "${PIPESTATUS[0]}"`
 	bare := run(t, p.command("bash", "-c", script))
 	cmd := p.command("bash", "-c", strings.Replace(script, "$X", binary+" exec --quiet --policy preset:git --", 1))
@@ -192,7 +192,7 @@ func TestConfinedFromTheFirstInstruction(t *testing.T) {
 	if os.Getenv("TOOLGUARD_VM") != "" { // each takes seconds there
 		times = 2
 	}
-	eachUser(t, func(t *testing.T, p place) {
+	eachUser(t, func(t *testing.T, p fixture) {
 		secret := p.home + "/secret"
 		must(t, os.WriteFile(secret, []byte("secret\n"), 0o644))
 		script := `i=0; while [ $i -lt 40 ]; do (cat ` + secret + ` 2>/dev/null &) & i=$((i+1)); done; cat ` + secret + ` 2>/dev/null; wait; echo over`

@@ -19,16 +19,16 @@ func TestLockedAuditState(t *testing.T) {
 		t.Skip("needs root: other users share no lock")
 	}
 	needs(t, "flock", "mount")
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	secret := p.secret(t)
 	confined := p.confined(append([]string{"--backend", "landlock", "--events", filepath.Join(p.home, "events.jsonl")}, policy...), "sh", "-c", "echo started; cat "+secret)
 	const notice = "denials are enforced but can't be shown: the kernel's audit records can't be read: another process has had a lock in /run/toolguard/audit for 5s"
-	held := p.command(append([]string{"sh", "-c", `set -e; mkdir -p /run/toolguard
+	locked := p.command(append([]string{"sh", "-c", `set -e; mkdir -p /run/toolguard
 		mount -t tmpfs -o mode=755 none /run/toolguard; mkdir -m 700 /run/toolguard/audit
 		exec flock /run/toolguard/audit/lock "$@"`, "sh"}, confined.Args...)...)
-	held.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
-	if out := run(t, held); out.stdout != "started\n" || out.code != 1 || !strings.Contains(out.stderr, notice) {
-		t.Errorf("held: %+v", out)
+	locked.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	if out := run(t, locked); out.stdout != "started\n" || out.code != 1 || !strings.Contains(out.stderr, notice) {
+		t.Errorf("locked: %+v", out)
 	}
 	if out := run(t, confined); out.stdout != "started\n" || out.code != 1 || strings.Contains(out.stderr, notice) {
 		t.Errorf("control: %+v", out)
@@ -42,7 +42,7 @@ func TestMissingRecords(t *testing.T) {
 		t.Skip("needs root: other users get no records anywhere")
 	}
 	needs(t, "unshare", "mount")
-	p := newPlace(t, users()[0])
+	p := newFixture(t, users()[0])
 	const notice = "denials are enforced but can't be shown: the kernel's audit records can't be read: "
 	flags := append([]string{"--backend", "landlock", "--report", "always", "--events", filepath.Join(p.home, "events.jsonl")}, policy...)
 	for _, x := range []struct{ why, before, script string }{
@@ -64,7 +64,7 @@ func TestMissingRecords(t *testing.T) {
 
 // A fifo without a reader or writer doesn't block toolguard, whichever file it replaces.
 func TestFifos(t *testing.T) {
-	fifo := func(p place, name string) string {
+	fifo := func(p fixture, name string) string {
 		file := filepath.Join(p.workspace, name)
 		must(t, unix.Mkfifo(file, 0o777))
 		p.own(t)
@@ -72,25 +72,25 @@ func TestFifos(t *testing.T) {
 	}
 	rows := []struct {
 		name    string
-		command func(p place) []string // the flags and the command
+		command func(p fixture) []string // the flags and the command
 		stderr  string
 	}{
-		{"events", func(p place) []string {
+		{"events", func(p fixture) []string {
 			return []string{"--policy", "preset:git", "--events", fifo(p, "events"), "--", "true"}
 		}, "it isn't a regular file"},
-		{"interpreter", func(p place) []string {
+		{"interpreter", func(p fixture) []string {
 			p.write(t, "tool", "#!"+fifo(p, "interpreter")+"\n")
 			p.write(t, "../policy.toml", "version = 1\nextends = [\"preset:git\"]\n[access]\ndefault = { fs = \"deny\" }\n"+
 				"[access.commands.\""+filepath.Join(p.workspace, "tool")+"\"]\n")
 			return []string{"--backend", "landlock", "--policy", "../policy.toml", "--", "./tool"} // bpf opens none
 		}, "interpreter isn't a regular file"},
-		{"policy", func(p place) []string {
+		{"policy", func(p fixture) []string {
 			return []string{"--policy", fifo(p, "policy.toml"), "--", "true"}
 		}, "not a regular file"},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
-			p := newPlace(t, users()[0])
+			p := newFixture(t, users()[0])
 			out := run(t, p.command(append([]string{binary, "exec", "--quiet"}, r.command(p)...)...))
 			if out.code != 125 || !strings.Contains(out.stderr, r.stderr) {
 				t.Errorf("%+v", out)

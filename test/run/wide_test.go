@@ -12,7 +12,7 @@ import (
 // A rule that grants much starts although the built-in rules beneath it grant less, and its grants apply there, too.
 func TestWideGrants(t *testing.T) {
 	for _, u := range users() {
-		p := newPlace(t, u)
+		p := newFixture(t, u)
 		p.write(t, "../wide.toml", "version = 1\n[access]\ndefault = { net = \"deny\" }\n[[access.fs]]\npath = \"/\"\nread = true\nexecute = true\n")
 		script := `echo 'cat ../wide.toml' > $TMPDIR/x && chmod +x $TMPDIR/x && cat /etc/passwd > /dev/null && $TMPDIR/x; touch denied || echo denied`
 		out := run(t, p.confined([]string{"--policy", "../wide.toml"}, "sh", "-c", script))
@@ -31,7 +31,7 @@ func TestWideGrants(t *testing.T) {
 // The presets work with a home as the workspace, in which they name folders to read.
 func TestPresetsAtHome(t *testing.T) {
 	for _, u := range users() {
-		p := newPlace(t, u)
+		p := newFixture(t, u)
 		for _, name := range []string{".pyenv/x", ".local/bin/x", ".nvm/x", "go/pkg/mod/x", ".gitconfig"} {
 			p.write(t, filepath.Join("../home", name), "")
 		}

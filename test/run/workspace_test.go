@@ -22,7 +22,7 @@ func TestWorkspaceMarkers(t *testing.T) {
 				{"named", "mono", []string{"--workspace", "."}, false},
 			} {
 				t.Run(row.name, func(t *testing.T) {
-					p := newPlace(t, u)
+					p := newFixture(t, u)
 					p.workspace = filepath.Join(p.home, "mono", "part")
 					outer, err := filepath.Rel(p.workspace, filepath.Join(p.home, row.marked))
 					must(t, err)

@@ -1,6 +1,5 @@
-// Has every thread of the process that started it run only when nothing else would, on one processor, and sees to it that something
-// else always would. It gives up by itself after a while, which is longer than the test has patience. Arguments: a mark,
-// and how many others.
+// Makes the threads of its parent run only when the processor is idle, on one processor, and keeps that processor busy. It ends
+// after a time that is longer than the test waits. Arguments: a mark, and the number of busy processes.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdlib.h>
@@ -14,8 +13,8 @@ int main(int argc, char **argv) {
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	sched_setaffinity(0, sizeof(one), &one);
-	// Theirs can't be listed. Of more refusals than the kernel's queue of records has room for, 64, each may hold this very process for
-	// a minute (audit_log_start), and nothing ends it.
+	// The parent's threads can't be listed. Above the capacity of the kernel's queue of records, 64, each denial may block this process for
+	// a minute (audit_log_start), unkillable.
 	for (pid_t thread = parent; thread < parent + 24; thread++) {
 		if (thread == getpid())
 			continue;

@@ -1,5 +1,5 @@
-# A toolguardd that says that it can make sessions, and makes none; with MAKES=thread one that takes no thread, with MAKES=nothing one in the
-# kernel of which there is nothing.
+# A toolguardd that creates no sessions. With MAKES=thread it creates sessions and adopts no thread, with MAKES=nothing it adopts
+# threads and confines nothing.
 import http.server, os, socket, sys
 
 path, makes = sys.argv[1], os.environ.get("MAKES")
@@ -20,13 +20,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if makes:
             self.answer(200, b'{"id": "0000000000000001"}')
         else:
-            self.answer(503, b'{"error": "it makes none"}')
+            self.answer(503, b'{"error": "it creates none"}')
 
     def do_PUT(self):
         if makes == "nothing":
             self.answer(200, b"{}")
         else:
-            self.answer(409, b'{"error": "it takes no thread"}')
+            self.answer(409, b'{"error": "it adopts no thread"}')
 
     def address_string(self):
         return "client"
@@ -43,7 +43,7 @@ class Server(http.server.HTTPServer):
         self.server_name, self.server_port = "toolguardd", 0
 
     def handle_timeout(self):
-        os._exit(0)  # whoever had to ask has asked
+        os._exit(0)  # all clients have connected by now
 
 
 server = Server(path, Handler)
