@@ -152,8 +152,8 @@ func accomplice(t *testing.T, s *scene, cmd *exec.Cmd) {
 	cmd.Stdin = inside
 }
 
-// leftover checks whether the process whose pid the attack wrote has ended, and kills it if it was to survive.
-func leftover(t *testing.T, s *scene, confined bool) {
+// orphan checks whether the process whose pid the attack wrote has ended, and kills it if it was to survive.
+func orphan(t *testing.T, s *scene, confined bool) {
 	t.Helper()
 	f, err := os.Open(s.path("ws/pid"))
 	must(t, err)

@@ -55,7 +55,7 @@ type try struct {
 // ok is the outcome of an attempt that works.
 const ok = "ok"
 
-// rows is every attack.
+// rows returns all attacks.
 func rows() []attack {
 	return slices.Concat(fsRows, execRows, processRows, privilegeRows, netRows, kernelRows, bpfRows)
 }
@@ -79,7 +79,7 @@ func TestConfined(t *testing.T) {
 	each(t, landlock, confined)
 }
 
-// TestConfinedByBPF runs them where the kernel's programs do: root's own, or those that toolguardd lends to an ordinary user.
+// TestConfinedByBPF runs them under the BPF programs: toolguard's own as root, toolguardd's as an ordinary user.
 func TestConfinedByBPF(t *testing.T) {
 	serve(t)
 	each(t, bpf, confined)
@@ -108,8 +108,8 @@ func TestRingsStayDenied(t *testing.T) {
 			s := newScene(t, u, landlock, ringsGranted)
 			s.compare(t, "setup", s.run(t, a, s.command(a)), ok)
 			confined(t, a, s)
-			if said := s.dryRun(t); !strings.Contains(said, seccomp.RingsDenied) {
-				t.Errorf("--dry-run doesn't say %q:\n%s", seccomp.RingsDenied, said)
+			if report := s.dryRun(t); !strings.Contains(report, seccomp.RingsDenied) {
+				t.Errorf("--dry-run doesn't say %q:\n%s", seccomp.RingsDenied, report)
 			}
 		})
 	}
@@ -123,10 +123,10 @@ func TestStatedGaps(t *testing.T) {
 				serve(t)
 			}
 			s := newScene(t, users()[0], b, "")
-			said := s.dryRun(t)
+			report := s.dryRun(t)
 			for _, a := range b.rows() {
-				if a.gap != "" && !strings.Contains(said, a.gap) {
-					t.Errorf("%s gets through, and --dry-run doesn't speak of %q", a.prog, a.gap)
+				if a.gap != "" && !strings.Contains(report, a.gap) {
+					t.Errorf("%s gets through, and --dry-run doesn't have %q", a.prog, a.gap)
 				}
 			}
 			// Rules that it doesn't enforce are reported again when the command starts.
@@ -134,7 +134,7 @@ func TestStatedGaps(t *testing.T) {
 			cmd.Args, cmd.Env = append(cmd.Args, "--", "/bin/true"), s.env
 			out, err := cmd.CombinedOutput()
 			must(t, err)
-			missing := strings.Contains(said, "not enforceable (allowed)")
+			missing := strings.Contains(report, "not enforceable (allowed)")
 			if missing == (b == bpf) || missing != strings.HasPrefix(string(out), "toolguard: landlock doesn't enforce protect") {
 				t.Errorf("--dry-run reports a rule that isn't enforced: %t; the start prints %q", missing, out)
 			}
@@ -166,9 +166,9 @@ func TestRowForEveryProgram(t *testing.T) {
 		}
 		text, err := os.ReadFile(src)
 		must(t, err)
-		for _, say := range []string{"Tries: ", "Must get: ", "Event: "} {
-			if name != "attack" && !bytes.Contains(text, []byte(say)) {
-				t.Errorf("%s doesn't have %q", src, say)
+		for _, part := range []string{"Tries: ", "Must get: ", "Event: "} {
+			if name != "attack" && !bytes.Contains(text, []byte(part)) {
+				t.Errorf("%s doesn't have %q", src, part)
 			}
 		}
 	}
@@ -193,7 +193,7 @@ func each(t *testing.T, b *backend, f func(*testing.T, attack, *scene)) {
 	}
 }
 
-// command is the attack as it is.
+// command is the attack's command line, unconfined.
 func (s *scene) command(a attack) []string {
 	prog := a.prog
 	if _, err := os.Stat(filepath.Join("src", prog+".c")); err != nil {
@@ -207,14 +207,14 @@ func (s *scene) command(a attack) []string {
 	return append(argv, strings.Fields(a.args)...)
 }
 
-// confined is the attack under toolguard.
+// confined is the attack's command line under toolguard.
 func (s *scene) confined(t *testing.T, a attack) []string {
 	t.Helper()
 	return slices.Concat([]string{toolguard(t), "exec", "--quiet", "--policy", "$POLICY", "--events", "$EVENTS", "--report", "never"},
 		s.backend.flags(s.user), []string{"--"}, s.command(a))
 }
 
-// run runs one command as the scene's user and returns what each attempt got.
+// run runs one command as the scene's user and returns the result of each attempt.
 func (s *scene) run(t *testing.T, a attack, argv []string) map[string]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // an emulated machine loads the bpf backend slowly
@@ -267,9 +267,9 @@ func results(t *testing.T, stdout, stderr string) map[string]string {
 // compare compares an attempt's result with the expected one.
 func (s *scene) compare(t *testing.T, name string, got map[string]string, want string) {
 	t.Helper()
-	root, nobody, both := strings.Cut(want, " / nobody ")
+	root, ordinary, both := strings.Cut(want, " / nobody ")
 	if want = root; both && s.user.uid != 0 {
-		want = nobody
+		want = ordinary
 	}
 	result, there := got[name]
 	if !there {

@@ -12,20 +12,20 @@
 //
 //	paths too long for the comparison                   deep_path, internal/loader.TestMediates
 //	a path that can't be resolved is allowed            deep_path, internal/session/denials.TestDeniedUnresolved
-//	a group that is left                                cgroup_move
+//	leaving the group                                   cgroup_move
 //	/secret and /secretary                              component_boundary
 //	exempt by a process's name                          comm_game
-//	families and calls that were forgotten              inet, sockets, io_uring, io_uring_granted, unix_outside
+//	families and calls that were overlooked             inet, sockets, io_uring, io_uring_granted, unix_outside
 //	addresses of another family, or too short           inet, test/net.TestAttacks, internal/loader/cgroupsock.TestConnect
 //	strings read twice                                  swap_race, argv_rules
 //	a wildcard that opens everything; forms of hosts    test/net.TestRules, test/net.TestAttacks
-//	the control socket, from within                     test/daemon.TestFromWithin, test/daemon.TestSocketFromWithin
-//	the policy, from within                             own_files, nested
-//	other names of a file                               link_out, proc_aliases, proc_fd_reopen, mounted, kernel_doors
+//	the control socket, in a session                    test/daemon.TestFromWithin, test/daemon.TestSocketFromWithin
+//	the policy, in a session                            own_files, nested
+//	aliases of a file                                   link_out, proc_aliases, proc_fd_reopen, mounted, kernel_doors
 //	descriptors; programs executed otherwise            inherited_fd, scm_rights, exec_denied, exec_memfd, exec_ldso, exec_binfmt
 //	the daemon is gone                                  test/daemon.TestTakeOver
 //	processes outside                                   ptrace_outside, vm_rw, pidfd_getfd, proc_outside
-//	once more without, or with a looser policy          nested, test/daemon.TestNarrower
+//	nested, without or with a less strict policy        nested, test/daemon.TestNarrower
 //	names moved away and back; O_CREAT, O_TRUNC; modes  rename_ancestor, rename_exchange, git_hooks, creat_rdonly, truncate_rdonly, metadata
 //	other ABIs and newer calls                          int80, x32, and the variants within each program
 //	a supervisor that decides on system calls           none: there is none

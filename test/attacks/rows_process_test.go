@@ -171,7 +171,7 @@ var processRows = []attack{
 		{"by-itself", "ok / nobody EACCES", "EACCES", fsEvent("update", "/sys/fs/cgroup/cgroup.procs", "outside_workspace protected").as("root")},
 		{"by-others", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
 	}},
-	{prog: "background", args: "$WS/pid", after: leftover, tries: []try{
+	{prog: "background", args: "$WS/pid", after: orphan, tries: []try{
 		{"started", ok, ok, noEvent("ended with the session")},
 	}},
 }

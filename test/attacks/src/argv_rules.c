@@ -1,7 +1,8 @@
 // Tries: to execute a listed program (argument 1) with other arguments than its rule lists, a program that isn't listed (2), a copy of
 // the listed one in a folder where execution is granted (3), the listed one as the interpreter of a listed script (4) and through the
 // dynamic loader; to execute the listed one by another name (argument 0, or a symlink's), and as the interpreter of a script that has
-// another name for it (5) or its own (6); as one of two programs that it's listed as, with the other's name or arguments; to be told that it may (AT_EXECVE_CHECK); and to have a second thread change the arguments while the kernel reads them.
+// another name for it (5) or its own (6); as one of two programs that it's listed as, with the other's name or arguments; to get a positive answer
+// from AT_EXECVE_CHECK; and to change the arguments in a second thread while the kernel reads them.
 // Must get: EACCES; if they change after the first check, the new process is killed.
 // Event: commands execute, reason args_not_listed or command_not_listed.
 #include "attack.h"

@@ -1,7 +1,7 @@
-// Tries: to go on after the session's end: a grandchild in a session and process group of its own, ignoring SIGTERM,
+// Tries: to continue after the session's end: a grandchild in a session and process group of its own, ignoring SIGTERM,
 // SIGHUP and SIGINT, whose parents have exited. Its pid is written to the file named by argument 1.
 // Must get: ended with the session.
-// Event: session_end counts it among the leftover processes.
+// Event: session_end counts it among the orphans.
 #include "attack.h"
 
 int main(int argc, char **argv)

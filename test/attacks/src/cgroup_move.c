@@ -17,7 +17,7 @@ static long by_others(void)
 		error("pid");
 	for (int i = 0; access(path(args[1], "moved"), F_OK) < 0; i++) {
 		if (i == 6000)
-			error("nobody moves it");
+			error("no process moves it");
 		usleep(20 * 1000);
 	}
 	return fd_reads(open(args[2], O_RDONLY));

@@ -30,7 +30,7 @@ static long by_handle(void)
 {
 	struct {
 		struct file_handle h;
-		char room[128];
+		char bytes[128];
 	} b = {.h.handle_bytes = 128};
 	int mount_id, dir = open(".", O_RDONLY | O_DIRECTORY);
 	if (name_to_handle_at(AT_FDCWD, args[0], &b.h, &mount_id, 0) < 0)

@@ -1,4 +1,4 @@
-// Tries: to reach a secret (argument 2) by other names: /proc/self/root, /proc/self/cwd with "..", /proc/thread-self,
+// Tries: to reach a secret (argument 2) by aliases: /proc/self/root, /proc/self/cwd with "..", /proc/thread-self,
 // a folder descriptor taken with O_PATH, and dots in the path. Argument 1 is the workspace.
 // Must get: EACCES.
 // Event: fs read of the secret's own path.

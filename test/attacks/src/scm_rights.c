@@ -7,9 +7,9 @@
 
 static int received(void)
 {
-	char room[CMSG_SPACE(sizeof(int))], byte;
+	char control[CMSG_SPACE(sizeof(int))], byte;
 	struct iovec part = {&byte, 1};
-	struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+	struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	int fd;
 	if (recvmsg(0, &m, 0) < 0)
 		return -1;

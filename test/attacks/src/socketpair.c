@@ -15,9 +15,9 @@ static long talk(void)
 
 static long pass(void)
 {
-	char room[CMSG_SPACE(sizeof(int))] = {0}, byte = 'x';
+	char control[CMSG_SPACE(sizeof(int))] = {0}, byte = 'x';
 	struct iovec part = {&byte, 1};
-	struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+	struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	int fd = open("/dev/null", O_RDONLY);
 	c->cmsg_level = SOL_SOCKET;

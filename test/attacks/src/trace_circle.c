@@ -5,20 +5,20 @@
 #include "attack.h"
 #include <sys/ptrace.h>
 
-static int said[2];
+static int answers[2];
 static pid_t a; // traced by b, its child
 
-static void say(long rc)
+static void answer(long rc)
 {
 	int e = rc < 0 ? errno : 0;
-	if (write(said[1], &e, sizeof(e)) != sizeof(e))
+	if (write(answers[1], &e, sizeof(e)) != sizeof(e))
 		_exit(1);
 }
 
-static long hear(void)
+static long receive(void)
 {
-	if (read(said[0], &errno, sizeof(errno)) != sizeof(errno))
-		error("nothing was said");
+	if (read(answers[0], &errno, sizeof(errno)) != sizeof(errno))
+		error("no answer");
 	return errno ? -1 : 0;
 }
 
@@ -42,20 +42,20 @@ static long end(pid_t pid, long rc)
 	return rc;
 }
 
-// begin has a process be traced by a child of its own, which does f then.
+// begin makes a child trace its parent, and then call f.
 static pid_t begin(void (*f)(void))
 {
-	if (pipe(said))
+	if (pipe(answers))
 		error("pipe");
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); // for Yama
 	a = getpid();
 	pid_t b = start(f);
-	if (hear())
+	if (receive())
 		error("seize a parent");
 	return b;
 }
 
-static void seize(void) { say(ptrace(PTRACE_SEIZE, a, 0, 0)); }
+static void seize(void) { answer(ptrace(PTRACE_SEIZE, a, 0, 0)); }
 
 static long upward(void) { return end(begin(seize), 0); }
 
@@ -68,20 +68,20 @@ static long circle(void)
 static void ask(void)
 {
 	seize();
-	say(ptrace(PTRACE_TRACEME, 0, 0, 0));
+	answer(ptrace(PTRACE_TRACEME, 0, 0, 0));
 }
 
 static long traceme(void)
 {
 	pid_t b = begin(ask);
-	return end(b, hear());
+	return end(b, receive());
 }
 
 // follow has what its parent starts go on, traced like that one.
 static void follow(void)
 {
 	int status;
-	say(ptrace(PTRACE_SEIZE, a, 0, PTRACE_O_TRACEFORK));
+	answer(ptrace(PTRACE_SEIZE, a, 0, PTRACE_O_TRACEFORK));
 	for (pid_t pid; (pid = waitpid(-1, &status, __WALL)) > 0;)
 		ptrace(PTRACE_CONT, pid, 0, 0);
 }
@@ -91,7 +91,7 @@ static pid_t tracer;
 static void back(void)
 {
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-	say(ptrace(PTRACE_SEIZE, tracer, 0, 0));
+	answer(ptrace(PTRACE_SEIZE, tracer, 0, 0));
 	_exit(0); // or its tracer, stopped by a signal, would let no process continue
 }
 
@@ -99,7 +99,7 @@ static long born(void)
 {
 	tracer = begin(follow);
 	pid_t c = start(back);
-	return end(c, end(tracer, hear()));
+	return end(c, end(tracer, receive()));
 }
 
 // at_once has both ask at the same moment, again and again: each asks before the other has been tied.

@@ -21,7 +21,7 @@ static void visited(const char *waiting, const char *then)
 		error("%s", waiting);
 	for (int i = 0; access(path(args[1], then), F_OK) < 0; i++) {
 		if (i == 6000)
-			error("nobody has looked");
+			error("no process has connected");
 		usleep(20000);
 	}
 }
