@@ -38,7 +38,7 @@ var (
 const (
 	hostDir      = "/etc/toolguard/policy.d"
 	settingsFile = "/etc/toolguard/toolguardd.toml"
-	settings     = "[audit]\nsize = 16777216\non_full = \"drop\"\n" // a full one would reject the sessions of a long run
+	settings     = "[audit]\nsize = 16777216\non_full = \"drop\"\n" // with on_full = "deny" a full audit would reject the sessions of a long run
 	perSession   = 1000                                             // operations
 )
 
@@ -61,7 +61,7 @@ func TestKernelAgrees(t *testing.T) {
 			}
 		})
 	}
-	all.judge(t)
+	all.requireBoth(t)
 }
 
 // tally counts results by operation: an operation that ended with another error than a denial counts as allowed.
@@ -74,14 +74,14 @@ func (a tally) of(do string) *struct{ Done, Allowed, Denied int } {
 	return a[do]
 }
 
-// judge fails the test if too few operations were allowed, or denied, for a comparison.
-func (a tally) judge(t *testing.T) {
+// requireBoth fails the test if too few operations were allowed, or denied, for a comparison.
+func (a tally) requireBoth(t *testing.T) {
 	t.Helper()
 	sum := tally{}.of("")
 	for do, n := range a {
 		t.Logf("%-12s %+v", do, *n)
 		sum.Done, sum.Allowed, sum.Denied = sum.Done+n.Done, sum.Allowed+n.Allowed, sum.Denied+n.Denied
-		few := strings.HasSuffix(do, raced) // operations, again and again
+		few := strings.HasSuffix(do, raced) // repeated operations
 		if n.Done >= 300 && !few && (n.Allowed == 0 || n.Denied == 0 && !needsNothing[do]) {
 			t.Errorf("%s: none was allowed, or none denied: %+v", do, *n)
 		}
@@ -92,7 +92,7 @@ func (a tally) judge(t *testing.T) {
 	}
 }
 
-// prepare mounts the trees' file systems, makes the folder of programs, and starts toolguardd.
+// prepare mounts the trees' file systems, creates the folder of programs, and starts toolguardd.
 func prepare(t *testing.T) (operator string) {
 	t.Helper()
 	for _, at := range []string{"/mnt/tmpfs", "/mnt/btrfs"} {
@@ -111,8 +111,8 @@ func prepare(t *testing.T) (operator string) {
 	return operator
 }
 
-// serve starts toolguardd, so that the programs are loaded once for all sessions. It keeps its audit in memory: it would wait for a
-// disk with every denial.
+// serve starts toolguardd, so that the BPF programs are loaded once for all sessions. Its audit is in memory: with a disk, it would wait at
+// every denial.
 func serve(t *testing.T) {
 	t.Helper()
 	var said bytes.Buffer
@@ -126,7 +126,7 @@ func serve(t *testing.T) {
 	must(t, err)
 }
 
-// policy writes a policy, and leaves out the rules that can't be: through a symlink that leads nowhere, say.
+// policy writes a policy without the rules that are errors, for example through a dangling symlink.
 func (s *scene) policy(t *testing.T, operator string) (file string, c *policy.Compiled) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "policy.toml")
@@ -135,10 +135,10 @@ func (s *scene) policy(t *testing.T, operator string) (file string, c *policy.Co
 		texts := map[string]string{}
 		texts[hostDir+"/host.toml"], texts[file] = s.policies(operator)
 		c, err := compile(file, texts)
-		for range 2 { // what can't be read, then what can't be compiled
+		for range 2 { // errors of the parser, then of the compiler
 			var mistakes policy.Errors
 			if errors.As(err, &mistakes) {
-				leaveOut(t, texts, mistakes)
+				removeRules(t, texts, mistakes)
 				c, err = compile(file, texts)
 			}
 		}
@@ -146,7 +146,7 @@ func (s *scene) policy(t *testing.T, operator string) (file string, c *policy.Co
 			_, err = image.New(c, 0) // fails when there are more patterns than the kernel follows
 		}
 		if err == nil {
-			s.hold(t, c)
+			s.keepOpen(t, c)
 			return file, c
 		}
 		last = err
@@ -155,8 +155,8 @@ func (s *scene) policy(t *testing.T, operator string) (file string, c *policy.Co
 	return "", nil
 }
 
-// hold keeps open the files that the policy denies by inode number, so that no other file gets their numbers.
-func (s *scene) hold(t *testing.T, c *policy.Compiled) {
+// keepOpen keeps open the files that the policy denies by inode number, so that no other file gets their numbers.
+func (s *scene) keepOpen(t *testing.T, c *policy.Compiled) {
 	t.Helper()
 	if len(c.Links) == 0 {
 		return
@@ -186,8 +186,8 @@ func compile(file string, texts map[string]string) (*policy.Compiled, error) {
 	return policy.Compile(src, hostfs.Machine{})
 }
 
-// guard starts the confined process.
-func guard(t *testing.T, file, events, operator string) *process {
+// startConfined starts the confined process.
+func startConfined(t *testing.T, file, events, operator string) *process {
 	t.Helper()
 	p, err := start(filepath.Join(os.Getenv("TOOLGUARD_BUILT"), "toolguard"), "exec", "--daemon", "require", "--policy", file, "--tool", "t",
 		"--agent", "a", "--events", events, "--report", "never", "--", operator)
@@ -216,7 +216,7 @@ func (s *scene) session(t *testing.T, operator string, n int, all tally) {
 	must(t, alone())
 	x := &session{scene: s, t: t, c: c, denials: map[denial]int{}, asked: map[denial][]operation{}, all: all}
 	x.events = filepath.Join(t.TempDir(), "events")
-	x.confined = guard(t, file, x.events, operator)
+	x.confined = startConfined(t, file, x.events, operator)
 	for x.done < n {
 		x.burst()
 	}
@@ -224,16 +224,16 @@ func (s *scene) session(t *testing.T, operator string, n int, all tally) {
 	x.reported()
 }
 
-// burst does some operations: those that change nothing for others together, and then each of the rest.
+// burst does some operations: together those that change nothing for others, then each of the rest.
 func (x *session) burst() {
 	for range 10 {
-		x.add(x.fresh()) // from outside
+		x.add(x.fresh()) // from a process outside
 	}
 	var together, alone []operation
 	var wants []want
-	c := x.now()
+	c := x.evaluator()
 	for range 40 {
-		o := x.next()
+		o := x.randomOperation()
 		if w := ask(c, o); changes(o, w) {
 			alone = append(alone, o)
 		} else {
@@ -242,12 +242,12 @@ func (x *session) burst() {
 	}
 	x.compare(together, wants)
 	for _, o := range alone {
-		x.compare([]operation{o}, []want{ask(x.now(), o)})
+		x.compare([]operation{o}, []want{ask(x.evaluator(), o)})
 	}
 }
 
-// now is the evaluator for the tree as it is, until something changes.
-func (x *session) now() asked { return asked{x.c, remembering{kinds: map[string]kind{}}} }
+// evaluator returns the evaluator for the current tree, until something changes.
+func (x *session) evaluator() asked { return asked{x.c, cachedMachine{kinds: map[string]kind{}}} }
 
 func (x *session) compare(list []operation, wants []want) {
 	results, err := x.confined.do(work{Mine: list})

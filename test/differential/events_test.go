@@ -23,7 +23,7 @@ func (w want) denial(c *policy.Compiled) denial {
 	if w.Reason == policy.NoRule && !within(w.target, c.Workspace) {
 		d.reason = string(policy.OutsideWorkspace)
 	}
-	if w.Reason != policy.PathUnresolved { // then the kernel knows a part of it at most
+	if w.Reason != policy.PathUnresolved { // then the kernel has at most a part of the path
 		d.target = text(w.target)
 	}
 	if a := explain.Describe(c, w.Verdict, policyQuestion(w), ""); a.Rule != nil {
@@ -85,13 +85,13 @@ func (x *session) event(line []byte) (d denial, n, lost int, err error) {
 		return d, 0, 0, nil
 	case u.Reason == string(policy.PathUnresolved):
 		d.target = ""
-	case !strings.HasPrefix(u.Target, x.root) && x.denials[d] == 0: // the process's own doing; a symlink may lead out of the tree
+	case !strings.HasPrefix(u.Target, x.root) && x.denials[d] == 0: // an access of the process's own; a symlink may lead out of the tree
 		return d, 0, 0, nil
 	}
 	return d, max(1, e.Count), 0, nil
 }
 
-// last is the last reported denial, once the session has ended.
+// last returns the last reported denial after the session's end.
 func (x *session) last() (last denial) {
 	reported, _ := os.ReadFile(x.events)
 	for line := range bytes.Lines(reported) {
@@ -102,7 +102,7 @@ func (x *session) last() (last denial) {
 	return last
 }
 
-// unnamed is the name that the expectation has for files without one, instead of the kernel's.
+// unnamed replaces the kernel's names of files without one.
 func unnamed(path string) string {
 	if dir, name := filepath.Split(path); strings.HasPrefix(name, "#") {
 		return dir + "#0"
@@ -110,5 +110,5 @@ func unnamed(path string) string {
 	return path
 }
 
-// text is a path as JSON can hold it.
+// text returns a path in the form of JSON.
 func text(path string) string { return string([]rune(path)) }

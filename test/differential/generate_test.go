@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// operations of the table, with the flags that they may have and how paths may be handed to them.
+// operations of the table, with their flags and the ways to pass paths to them.
 var operations = []struct {
 	do    string
 	flags []int
@@ -66,23 +66,23 @@ var operations = []struct {
 	{"readlink", []int{unix.AT_EMPTY_PATH}, []string{"", "at"}},
 }
 
-// needsNothing are those that no policy is asked about.
+// needsNothing are the operations that need no capability.
 var needsNothing = map[string]bool{"stat": true, "access": true}
 
-// makes are those that want a new name, and moves those that want a second one.
+// makes are the operations that need a new name, and moves those that need a second one.
 var (
 	makes = []string{"mkdir", "symlink", "mknod", "bind"}
 	moves = []string{"rename", "link", "link_fd", "link_tmp"}
 )
 
-// wanted is what some are about.
+// wanted are the types of files that some operations need.
 var wanted = map[string]uint32{
 	"connect": unix.S_IFSOCK, "send": unix.S_IFSOCK, "rmdir": unix.S_IFDIR, "readlink": unix.S_IFLNK,
 	"execve": unix.S_IFREG | 0o100, "execveat": unix.S_IFREG | 0o100, "map": unix.S_IFREG, "mprotect": unix.S_IFREG,
 	"truncate": unix.S_IFREG, "ftruncate": unix.S_IFREG, "removexattr": unix.S_IFREG, "lremovexattr": unix.S_IFREG, "fremovexattr": unix.S_IFREG,
 }
 
-// alters reports whether an operation may change the results of others: it changes names, or who may do what.
+// alters reports whether an operation may change the results of others: it changes names or permissions.
 func alters(o operation) bool {
 	switch o.Do {
 	case "open", "open2":
@@ -94,14 +94,14 @@ func alters(o operation) bool {
 	return slices.Contains(makes, o.Do) || slices.Contains(moves, o.Do)
 }
 
-// changes says whether an operation may alter anything where the policy says that of it. A denied one doesn't, except for an open
-// that makes a file and may not read it.
+// changes reports whether an operation with the policy's decision may alter anything. A denied one doesn't, except for an open
+// that creates a file and may not read it.
 func changes(o operation, w want) bool {
 	return alters(o) && (!w.refuses() || o.Do == "open" || o.Do == "open2")
 }
 
-// next is another operation.
-func (s *scene) next() operation {
+// randomOperation returns a random operation.
+func (s *scene) randomOperation() operation {
 	kind := operations[s.r.IntN(len(operations))]
 	o := operation{Do: kind.do, By: kind.by[s.r.IntN(len(kind.by))]}
 	if len(kind.flags) > 0 {
@@ -114,15 +114,15 @@ func (s *scene) next() operation {
 	if slices.Contains(makes, o.Do) || (o.Do == "open" || o.Do == "open2") && o.Flags&unix.O_CREAT != 0 {
 		find = s.missing
 	}
-	o.Path = s.perhaps(find)
+	o.Path = s.preferFound(find)
 	if slices.Contains(moves, o.Do) {
 		find = s.missing
 		if o.Flags == unix.RENAME_EXCHANGE && o.Do == "rename" {
 			find = s.present
 		}
-		o.Path2 = s.perhaps(find)
+		o.Path2 = s.preferFound(find)
 	}
-	if o.Do == "mprotect" && onOverlay(o.Path) { // a stated gap: it denies too much there
+	if o.Do == "mprotect" && onOverlay(o.Path) { // a stated gap: too much is denied there
 		o.Do = "map"
 	}
 	return o
@@ -133,15 +133,15 @@ func onOverlay(path string) bool {
 	return unix.Statfs(path, &st) == nil && st.Type == unix.OVERLAYFS_SUPER_MAGIC
 }
 
-// perhaps is what one of the two finds, that one in most cases.
-func (s *scene) perhaps(find func() string) string {
+// preferFound returns a name from find in most cases, else another one.
+func (s *scene) preferFound(find func() string) string {
 	if s.r.IntN(8) > 0 {
 		return find()
 	}
 	return s.fresh()
 }
 
-// present is something that is there, but not the whole tree.
+// present returns an existing name, but not the top of the tree.
 func (s *scene) present() string {
 	for range 50 {
 		if path := s.name(); path != s.root && there(path) {
@@ -151,7 +151,7 @@ func (s *scene) present() string {
 	return s.fresh()
 }
 
-// of is something of a kind.
+// of returns a name of a file of a type.
 func (s *scene) of(mode uint32) string {
 	var st unix.Stat_t
 	for range 20 {
@@ -163,7 +163,7 @@ func (s *scene) of(mode uint32) string {
 	return s.present()
 }
 
-// missing is a name that isn't there, in a folder that is. It's known from then on.
+// missing returns a missing name in an existing folder, and adds it to the names.
 func (s *scene) missing() string {
 	for range 50 {
 		if path := s.fresh(); len(path) < 3000 && folder(filepath.Dir(path)) && !there(path) {

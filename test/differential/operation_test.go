@@ -16,7 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// operation is one thing that a process does.
+// operation is one operation of a process.
 type operation struct {
 	Do    string // a name of the table in want_test.go
 	By    string // how: its paths whole (""), from a folder ("at", "chdir", "proc"), from itself ("fd"), or by which call ("old", "older", "new")
@@ -33,7 +33,7 @@ func (o operation) String() string {
 	return s + fmt.Sprintf(" flags %#x", o.Flags)
 }
 
-// fileOf is what is open.
+// fileOf identifies an open file.
 func fileOf(fd int) fspath.FileID {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {
@@ -53,9 +53,9 @@ func short(path string) string {
 	return fmt.Sprintf("%q", strings.Join(parts, "/"))
 }
 
-// do executes it in the calling process, on one thread with a current folder of its own.
+// do executes the operation in the calling process, on one thread with its own current folder.
 func (o operation) do() (r result) {
-	var a, b place
+	var a, b target
 	defer func() {
 		a.leave()
 		b.leave()
@@ -77,52 +77,52 @@ func (o operation) do() (r result) {
 	case "mkdir", "mknod", "symlink", "bind", "unlink", "rmdir", "rename", "link", "link_fd", "link_tmp":
 		ok(o.name(&a, &b))
 	case "connect", "send":
-		ok(o.talk(&a))
+		ok(o.connect(&a))
 	case "execve", "execveat":
 		o.execute(&a)
 	case "stat", "access", "readlink", "watch":
-		ok(o.look(&a))
+		ok(o.inspect(&a))
 	default:
 		ok(o.metadata(&a))
 	}
 	return r
 }
 
-// ok ends the operation that is being done with its error.
+// ok ends the current operation with its error.
 func ok(err error) {
 	if err != nil {
 		panic(err.(syscall.Errno)) //nolint:errorlint // what makes system calls returns nothing else
 	}
 }
 
-// got is a result, unless there's an error.
+// got returns a result, or ends the operation with its error.
 func got[T any](result T, err error) T {
 	ok(err)
 	return result
 }
 
-// place is a path from an open folder.
-type place struct {
+// target is a path from an open folder.
+type target struct {
 	dir  int
 	name string
-	fds  []int // are closed when it's left
+	fds  []int // are closed at the end
 }
 
-func (p *place) leave() {
+func (p *target) leave() {
 	for _, fd := range p.fds {
 		_ = unix.Close(fd)
 	}
 }
 
-// keep has a descriptor closed in the end.
-func (p *place) keep(fd int, err error) int {
+// closeLater closes a descriptor at the end.
+func (p *target) closeLater(fd int, err error) int {
 	ok(err)
 	p.fds = append(p.fds, fd)
 	return fd
 }
 
-// reach prepares the way to a path that the operation asks for.
-func (o operation) reach(p *place, path string) {
+// reach prepares access to a path in the way that the operation names.
+func (o operation) reach(p *target, path string) {
 	p.dir, p.name = unix.AT_FDCWD, path
 	folder, name := filepath.Split(path)
 	flags := unix.O_DIRECTORY
@@ -133,7 +133,7 @@ func (o operation) reach(p *place, path string) {
 		folder, flags = path, 0
 	case "at", "chdir", "proc":
 	}
-	fd := p.keep(unix.Open(folder, unix.O_PATH|unix.O_CLOEXEC|flags, 0))
+	fd := p.closeLater(unix.Open(folder, unix.O_PATH|unix.O_CLOEXEC|flags, 0))
 	p.name = name
 	switch {
 	case o.By == "fd":
@@ -147,41 +147,41 @@ func (o operation) reach(p *place, path string) {
 	}
 }
 
-// open opens where an operation on a descriptor starts.
-func (p *place) open(flags int) int {
-	return p.keep(unix.Openat(p.dir, p.name, flags|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o700))
+// open opens the descriptor of an operation on a descriptor.
+func (p *target) open(flags int) int {
+	return p.closeLater(unix.Openat(p.dir, p.name, flags|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o700))
 }
 
 // socket makes one.
-func (p *place) socket(kind int) int {
-	return p.keep(unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0))
+func (p *target) socket(kind int) int {
+	return p.closeLater(unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0))
 }
 
 // path is for calls that have no variant with a folder.
-func (p *place) path() string {
+func (p *target) path() string {
 	if p.dir != unix.AT_FDCWD {
 		return fmt.Sprintf("/proc/self/fd/%d/%s", p.dir, p.name)
 	}
 	return p.name
 }
 
-// opens does what has a file open.
-func (o operation) opens(a *place) fspath.FileID {
-	fd := a.keep(o.open(a))
+// opens does the operations that open files.
+func (o operation) opens(a *target) fspath.FileID {
+	fd := a.closeLater(o.open(a))
 	if o.Do == "map" || o.Do == "mprotect" {
 		o.mapped(fd)
 	}
 	return fileOf(fd)
 }
 
-func (o operation) open(a *place) (int, error) {
+func (o operation) open(a *target) (int, error) {
 	flags := o.Flags | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
 	switch {
 	case o.Do == "open2":
 		return unix.Openat2(a.dir, a.name, &unix.OpenHow{Flags: uint64(o.Flags) | unix.O_CLOEXEC | unix.O_NONBLOCK, Mode: o.mode()})
 	case o.Do == "reopen":
 		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", a.open(unix.O_PATH)), flags, 0)
-	case o.By == "old" && o.Flags == unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC && !fifo(a.name): // which it would wait at
+	case o.By == "old" && o.Flags == unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC && !fifo(a.name): // which would block
 		return fd(unix.Syscall(unix.SYS_CREAT, str(a.name), 0o700, 0))
 	case o.By == "old":
 		return fd(unix.Syscall(unix.SYS_OPEN, str(a.name), uintptr(flags), 0o700))
@@ -196,7 +196,7 @@ func fifo(path string) bool {
 	return unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// mode is what openat2 takes only with a flag that makes files.
+// mode is for openat2, which accepts it only with a flag that creates files.
 func (o operation) mode() uint64 {
 	if o.Flags&(unix.O_CREAT|unix.O_TMPFILE) != 0 {
 		return 0o700
@@ -216,8 +216,8 @@ func (o operation) mapped(fd int) {
 	}
 }
 
-// name makes, takes away or moves names.
-func (o operation) name(a, b *place) error {
+// name creates, removes or moves names.
+func (o operation) name(a, b *target) error {
 	old := o.By == "old"
 	switch o.Do {
 	case "mkdir":
@@ -259,7 +259,7 @@ func (o operation) name(a, b *place) error {
 	return o.link(a, b)
 }
 
-func (o operation) link(a, b *place) error {
+func (o operation) link(a, b *target) error {
 	switch o.Do {
 	case "link":
 		if o.By == "old" && o.Flags == 0 {
@@ -278,7 +278,7 @@ func (o operation) link(a, b *place) error {
 	}
 }
 
-func bind(a *place) error {
+func bind(a *target) error {
 	name := a.path()
 	if len(name) > 107 {
 		return unix.Mknodat(a.dir, a.name, unix.S_IFSOCK|0o600, 0)
@@ -286,8 +286,8 @@ func bind(a *place) error {
 	return unix.Bind(a.socket(unix.SOCK_STREAM), &unix.SockaddrUnix{Name: name})
 }
 
-// talk asks for a connection, or sends without one.
-func (o operation) talk(a *place) (err error) {
+// connect connects, or sends without a connection.
+func (o operation) connect(a *target) (err error) {
 	kind := unix.SOCK_STREAM
 	if o.Flags != 0 || o.Do == "send" {
 		kind = unix.SOCK_DGRAM
@@ -307,8 +307,8 @@ func (o operation) talk(a *place) (err error) {
 	return err
 }
 
-// execute forks first: what it executes ends at once, or "execveat" does with the errno.
-func (o operation) execute(a *place) {
+// execute forks first: the executed program ends at once, or "execveat" with the errno.
+func (o operation) execute(a *target) {
 	path, args, attr := a.path(), []string{"x"}, &syscall.ProcAttr{Env: []string{}}
 	if o.Do == "execveat" {
 		path, args = programs+"/execveat", []string{"x", path}
@@ -323,8 +323,8 @@ func (o operation) execute(a *place) {
 	ok(nonzero(syscall.Errno(ws.ExitStatus())))
 }
 
-// look only asks.
-func (o operation) look(a *place) error {
+// inspect only reads metadata.
+func (o operation) inspect(a *target) error {
 	switch o.Do {
 	case "stat":
 		var st unix.Stat_t
@@ -334,25 +334,25 @@ func (o operation) look(a *place) error {
 	case "readlink":
 		return o.readlink(a)
 	}
-	_, err := unix.InotifyAddWatch(a.keep(unix.InotifyInit1(unix.IN_CLOEXEC)), a.path(), unix.IN_ALL_EVENTS|uint32(o.Flags))
+	_, err := unix.InotifyAddWatch(a.closeLater(unix.InotifyInit1(unix.IN_CLOEXEC)), a.path(), unix.IN_ALL_EVENTS|uint32(o.Flags))
 	return err
 }
 
-func (o operation) readlink(a *place) error {
+func (o operation) readlink(a *target) error {
 	var text [1]byte
 	switch {
 	case o.By == "old":
 		return call(unix.SYS_READLINK, str(a.name), uintptr(unsafe.Pointer(&text[0])), 1)
 	case o.Flags == unix.AT_EMPTY_PATH:
-		_, err := unix.Readlinkat(a.keep(unix.Openat(a.dir, a.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)), "", text[:])
+		_, err := unix.Readlinkat(a.closeLater(unix.Openat(a.dir, a.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)), "", text[:])
 		return err
 	}
 	_, err := unix.Readlinkat(a.dir, a.name, text[:])
 	return err
 }
 
-// metadata changes what a file holds, or what is known of it.
-func (o operation) metadata(a *place) error {
+// metadata changes a file's content or metadata.
+func (o operation) metadata(a *target) error {
 	switch o.Do {
 	case "truncate":
 		return unix.Truncate(a.path(), 0)
@@ -399,7 +399,7 @@ func (o operation) fd(fd int) error {
 	panic("nothing known of " + o.Do)
 }
 
-func (o operation) chmod(a *place) error {
+func (o operation) chmod(a *target) error {
 	switch o.By {
 	case "old":
 		return call(unix.SYS_CHMOD, str(a.name), 0o755)
@@ -409,7 +409,7 @@ func (o operation) chmod(a *place) error {
 	return unix.Fchmodat(a.dir, a.name, 0o755, 0)
 }
 
-func (o operation) utimes(a *place) error {
+func (o operation) utimes(a *target) error {
 	switch {
 	case o.By == "old" && o.Flags == 0:
 		return call(unix.SYS_UTIME, str(a.name), 0)
@@ -425,7 +425,7 @@ const (
 	sysRemovexattrat = 466
 )
 
-func (o operation) xattr(a *place) error {
+func (o operation) xattr(a *target) error {
 	const acl = "\x02\x00\x00\x00" + "\x01\x00\x07\x00\xff\xff\xff\xff\x04\x00\x05\x00\xff\xff\xff\xff\x20\x00\x05\x00\xff\xff\xff\xff"
 	switch o.Do {
 	case "setxattr":
@@ -462,7 +462,7 @@ func call(nr uintptr, args ...uintptr) error {
 	return nonzero(errno)
 }
 
-// kept are the strings of the last calls: nothing else holds them while the kernel reads them.
+// kept references the strings of the last calls while the kernel reads them.
 var kept [8]*byte
 
 func str(s string) uintptr {

@@ -20,7 +20,7 @@ import (
 
 const (
 	operatorVar  = "TOOLGUARD_OPERATOR" // where the programs are
-	oneProcessor = "GOMAXPROCS=1"       // is enough: an emulated machine is slow at waking another one
+	oneProcessor = "GOMAXPROCS=1"       // an emulated machine wakes another processor slowly
 )
 
 // TestMain is also the confined process: it executes the operations that it reads and answers with their results.
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// alone makes the calling thread one that operations can be done on, with a current folder of its own.
+// alone prepares the calling thread for operations, with its own current folder.
 func alone() error {
 	runtime.LockOSThread()
 	unix.Umask(0)
@@ -55,7 +55,7 @@ func bare(o operation) syscall.Errno {
 	var had, none [2]unix.CapUserData
 	err := unix.Capget(&head, &had[0])
 	for i, caps := range had {
-		none[i].Permitted = caps.Permitted // to have them again
+		none[i].Permitted = caps.Permitted // to restore them
 	}
 	err = errors.Join(err, unix.Capset(&head, &none[0]))
 	got := o.do().Errno
@@ -65,19 +65,19 @@ func bare(o operation) syscall.Errno {
 	return got
 }
 
-// work is the order to a process.
+// work is one request to a process.
 type work struct {
 	Mine, Others []operation // Others are for a second process of the same session, at the same time
 	Times        int
 }
 
-// result is how an operation ended, and which file it then had open, if any.
+// result is an operation's error, and the file that it opened, if any.
 type result struct {
 	Errno syscall.Errno
 	File  fspath.FileID
 }
 
-var second *process // once there was something for it to do; it ends with the first
+var second *process // started on demand; it ends with the first
 
 func (w work) do() (all []result) {
 	if len(w.Others) > 0 {
@@ -115,7 +115,7 @@ type process struct {
 	close func() error
 }
 
-// pipe is one at whose ends the thread itself waits. At those of package os another one does, and each wakes the other.
+// pipe is a pipe with blocking ends. Those of package os wake another thread for each read.
 func pipe() (r, w *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -137,7 +137,7 @@ func start(command ...string) (*process, error) {
 	}
 	p.in, p.out = gob.NewEncoder(in), gob.NewDecoder(out)
 	p.close = func() error { return errors.Join(in.Close(), out.Close()) }
-	if _, err := p.answer(); err != nil { // it's there
+	if _, err := p.answer(); err != nil { // it has started
 		return nil, errors.Join(err, p.cmd.Wait())
 	}
 	return p, nil
@@ -147,7 +147,7 @@ func (p *process) answer() (all []result, err error) {
 	return all, p.out.Decode(&all)
 }
 
-// do has it do something. An answer that doesn't come is the test's end.
+// do sends a request and returns the answer. The test fails without one.
 func (p *process) do(w work) ([]result, error) {
 	defer time.AfterFunc(5*time.Minute, func() { panic(fmt.Sprintf("no answer to %v", w)) }).Stop()
 	if err := p.in.Encode(w); err != nil {

@@ -22,8 +22,8 @@ type rule struct {
 // others are layers besides the host's and the session's: each can only deny.
 var others = []string{"profile", "provider", "global", "agent", "agent.a", "group", "sandbox"}
 
-// policies writes a host's policy and a session's with a tool's in it, and what either says for some of the others: from a rule
-// each to very many.
+// policies writes a host's policy and a session's with a tool's in it, and rules of some other authorities in either: from one rule
+// to very many.
 func (s *scene) policies(operator string) (host, session string) {
 	s.able = map[string]bool{}
 	host = "version = 1\n" + s.access("access", "allow", operator, s.r.IntN(4))
@@ -45,8 +45,8 @@ func (s *scene) policies(operator string) (host, session string) {
 	return host, session
 }
 
-// access is what one authority says. The confined process itself and the programs are granted; where nothing else would be, the
-// tree is, too.
+// access writes the rules of one authority. They grant the confined process itself and the programs; if they would grant nothing else, also the
+// tree.
 func (s *scene) access(in, defaultAction, operator string, n int) string {
 	text := fmt.Sprintf("[%s]\nprotect = %v\nsecrets = %v\ndefault = { fs = %q, net = \"allow\", env = \"allow\", commands = \"allow\" }\n", in, s.r.IntN(2) == 0, s.r.IntN(2) == 0, defaultAction)
 	for _, path := range []string{operator, programs} {
@@ -66,7 +66,7 @@ func (s *scene) access(in, defaultAction, operator string, n int) string {
 	return text
 }
 
-// count is how many rules a policy has: few, mostly, and now and then 2,000.
+// count returns the number of rules of a policy: mostly few, sometimes 2,000.
 func (s *scene) count() int {
 	switch s.r.IntN(8) {
 	case 0:
@@ -83,7 +83,7 @@ func (s *scene) rules(in string, n int) string {
 	var b strings.Builder
 	for range n {
 		where := s.where()
-		if s.r.IntN(max(3, n/40)) == 0 { // the kernel doesn't follow many
+		if s.r.IntN(max(3, n/40)) == 0 { // the kernel's matcher has a limit
 			where = "match = " + s.pattern()
 		}
 		fmt.Fprintf(&b, "[[%s.fs]]\n%s\n%s", in, where, s.gives())
@@ -141,7 +141,7 @@ func (s *scene) pattern() string {
 	return s.quoted(pattern)
 }
 
-// quoted is a TOML string. What isn't UTF-8 can't be in a policy, and so only in trees.
+// quoted returns a TOML string. Names that aren't UTF-8 can only be in trees, not in a policy.
 func (s *scene) quoted(path string) string {
 	path = strings.ToValidUTF8(path, "_")
 	if _, known := s.able[path]; !known {
@@ -153,8 +153,8 @@ func (s *scene) quoted(path string) string {
 	return strconv.Quote(path)
 }
 
-// leaveOut takes the rules out of policies that mistakes are about.
-func leaveOut(t *testing.T, texts map[string]string, mistakes policy.Errors) {
+// removeRules removes the rules with errors from policies.
+func removeRules(t *testing.T, texts map[string]string, mistakes policy.Errors) {
 	t.Helper()
 	files := map[string][]string{}
 next:
@@ -168,12 +168,12 @@ next:
 		if first < 0 || first >= len(lines) {
 			t.Fatal(m)
 		}
-		if lines[first] == "" { // by another mistake in it
+		if lines[first] == "" { // already removed for another error
 			continue
 		}
 		for !strings.HasPrefix(lines[first], "[[") {
 			if first--; first < 0 || strings.HasPrefix(lines[first+1], "[") {
-				continue next // it's about no rule
+				continue next // the error is about no rule
 			}
 		}
 		lines[first] = ""

@@ -82,7 +82,7 @@ func (p pair) toggle(stop <-chan struct{}) {
 // object is a file, and what is known of it before a race.
 type object struct {
 	names  []string
-	held   policy.Caps // what rules leave of it, whatever its name
+	caps   policy.Caps // that rules grant under each of its names
 	fd     int         // so that no other file gets its number
 	before unix.Stat_t
 	xattr  bool
@@ -99,11 +99,11 @@ func (x *race) objects() (list []*object) {
 		}
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		must(x.t, err)
-		o := &object{names: []string{path}, held: policy.AllCaps, fd: fd}
+		o := &object{names: []string{path}, caps: policy.AllCaps, fd: fd}
 		must(x.t, unix.Fstat(fd, &o.before))
 		for _, k := range x.c.Links {
 			if k.File == id {
-				o.held &= x.c.Rules[k.Rule].FS.Caps
+				o.caps &= x.c.Rules[k.Rule].FS.Caps
 			}
 		}
 		o.xattr = o.hasXattr()
@@ -156,7 +156,7 @@ func (s *scene) races(t *testing.T, operator string, n int, all tally) {
 	pairs := s.pairs()
 	file, c := s.policy(t, operator)
 	events := filepath.Join(t.TempDir(), "events")
-	confined := guard(t, file, events, operator)
+	confined := startConfined(t, file, events, operator)
 	for done := 0; done < n && !t.Failed(); {
 		x := &race{scene: s, t: t, c: c, all: all}
 		if p := pairs[s.r.IntN(len(pairs))]; s.r.IntN(3) > 0 && straight(p.a) && straight(p.b) {
@@ -180,7 +180,7 @@ type race struct {
 	t     *testing.T
 	c     *policy.Compiled
 	all   tally
-	pairs []pair // what may be moved from one name to the other, by whoever it may be
+	pairs []pair // what any process may move from one name to the other
 }
 
 // run is one race: of many operations once, or, with a process outside, of few repeatedly.
@@ -221,9 +221,9 @@ func (x *race) run(confined *process) (done int) {
 
 // near is, half of the time, an operation on files that the process outside moves.
 func (x *race) near() operation {
-	o := x.next()
+	o := x.randomOperation()
 	for len(x.pairs) > 0 && o.Path2 != "" && !(x.plain(o.Path) && x.plain(o.Path2)) {
-		o = x.next()
+		o = x.randomOperation()
 	}
 	if o.By == "old" && o.Do == "open" {
 		o.By = "" // creat would wait at a fifo
@@ -282,14 +282,14 @@ func (w work) operation(i int) operation {
 	return w.Mine[i%len(w.Mine)]
 }
 
-// check looks at what came of it.
+// check checks the results.
 func (x *race) check(w work, results []result, objects []*object) {
 	x.t.Helper()
 	known := map[fspath.FileID]*object{}
 	for _, o := range objects {
 		known[fileOf(o.fd)] = o
-		if need := o.needed(); need != 0 && !x.gives(o.names, need&o.held, false) {
-			x.t.Errorf("%v is changed or gone, and nothing gives one of %v, by the moves %q\n%v", o.names, need, x.pairs, w)
+		if need := o.needed(); need != 0 && !x.grants(o.names, need&o.caps, false) {
+			x.t.Errorf("%v is changed or gone, and nothing grants one of %v, by the moves %q\n%v", o.names, need, x.pairs, w)
 		}
 	}
 	for i, r := range results {
@@ -298,8 +298,8 @@ func (x *race) check(w work, results []result, objects []*object) {
 			continue
 		}
 		for _, need := range has(does) {
-			if need&^o.held != 0 || !x.gives(o.names, need, true) {
-				x.t.Errorf("%v: done on %v, and nothing gives %v", does, o.names, need)
+			if need&^o.caps != 0 || !x.grants(o.names, need, true) {
+				x.t.Errorf("%v: done on %v, and nothing grants %v", does, o.names, need)
 			}
 		}
 	}
@@ -310,7 +310,7 @@ func (x *race) check(w work, results []result, objects []*object) {
 		}
 	})
 	for _, names := range made {
-		if !x.gives(names, policy.Create|policy.Update, false) {
+		if !x.grants(names, policy.Create|policy.Update, false) {
 			x.t.Errorf("%q is made, and may not be, by the moves %q\n%v", names, x.pairs, w)
 		}
 	}
@@ -337,7 +337,7 @@ func has(o operation) []policy.Caps {
 }
 
 // gives reports whether all of need, or any of it, is given to something by one of the names that it had, or may have had.
-func (x *race) gives(names []string, need policy.Caps, all bool) bool {
+func (x *race) grants(names []string, need policy.Caps, all bool) bool {
 	seen := map[string]bool{}
 	for _, name := range names {
 		seen[name] = true

@@ -18,7 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Few names, so that rules meet, which are each other's beginnings and ends, and two as long as names can be.
+// Few names, so that rules overlap: prefixes and suffixes of each other, and two of maximum length.
 var components = []string{
 	"a", "b", "ab", "aba", "b.a", ".env", "x.env", ".git", "hooks", "eight_by", "sixteen_letters.", "ünï", "日本", "\xff\xfe",
 	"é", "e\u0301", "a b", "a\nb", `a"b\'`, strings.Repeat("n", 255), strings.Repeat("n", 254) + "m",
@@ -37,7 +37,7 @@ var program = []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0
 	"\x84\x00\x00\x00\x00\x00\x00\x00\x84\x00\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00" +
 	"\xb8\x3c\x00\x00\x00\x31\xff\x0f\x05\x00\x00\x00")
 
-// execveat is the same with another end: execveat(3, argv[1], argv+1, NULL, AT_EMPTY_PATH), and if that returns, exit(-it).
+// execveat is the same with another ending: execveat(3, argv[1], argv+1, NULL, AT_EMPTY_PATH), and if that returns, exit(-it).
 var execveat = append(program[:0x78:0x78], "\x48\x8b\x74\x24\x10\x48\x8d\x54\x24\x10\x45\x31\xd2\x41\xb8\x00\x10\x00\x00\xbf\x03\x00\x00\x00"+
 	"\xb8\x42\x01\x00\x00\x0f\x05\xf7\xd8\x89\xc7\xb8\x3c\x00\x00\x00\x0f\x05"...)
 
@@ -49,7 +49,7 @@ type scene struct {
 	special []rule   // every layer has them
 	undo    []func()
 	able    map[string]bool // what is nameable, while a policy is written
-	hidden  []fspath.FileID // what something is mounted on: to be seen by a bind mount, where that comes to lead there
+	hidden  []fspath.FileID // mount points' own folders: a bind mount may make them visible
 }
 
 // grow makes a tree: on a disk, in memory, with other file systems mounted in it.
@@ -89,7 +89,7 @@ func (s *scene) name() string      { return s.names[s.r.IntN(len(s.names))] }
 func (s *scene) component() string { return components[s.r.IntN(len(components))] }
 func (s *scene) fresh() string     { return filepath.Join(s.name(), s.component()) }
 
-// add makes something of any kind at a path, if it can be made there.
+// add creates a file of any type at a path, if possible.
 func (s *scene) add(path string) {
 	if len(path) > 3000 {
 		return
@@ -124,7 +124,7 @@ func (s *scene) add(path string) {
 	}
 }
 
-// write makes a file. What is there already may be a fifo, which would be waited at.
+// write creates a file. An existing one may be a fifo, which would block.
 func write(path string, content []byte, mode uint32) error {
 	fd, err := unix.Open(path, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, mode)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *scene) listen(path string) error {
 	return unix.Listen(fd, 4)
 }
 
-// link gives a file one more name, of which a policy speaks, or of the one that it had.
+// link creates a hard link for a policy to name.
 func (s *scene) link() {
 	old, name := s.present(), s.missing()
 	if os.Link(old, name) == nil {
@@ -161,7 +161,7 @@ func (s *scene) link() {
 	}
 }
 
-// deep makes a chain of folders that the matcher can't follow to its end.
+// deep creates a chain of folders that is too long for the matcher.
 func (s *scene) deep() {
 	path := s.name()
 	for range fspath.MaxDepth + 5 {
@@ -182,7 +182,7 @@ func nameable(path string) bool {
 	}
 }
 
-// mountpoint makes a folder that something is about to be mounted on.
+// mountpoint creates a folder to mount a file system on.
 func (s *scene) mountpoint(path string) bool {
 	var st unix.Stat_t
 	if os.Mkdir(path, 0o755) != nil || unix.Lstat(path, &st) != nil {
@@ -225,7 +225,7 @@ func (s *scene) mount(t *testing.T) {
 	}
 }
 
-// bind gives a folder of the tree, with what is beneath it, another name.
+// bind mounts a folder of the tree, with everything beneath, on another one.
 func (s *scene) bind(t *testing.T) {
 	t.Helper()
 	from, at := s.name(), s.fresh()

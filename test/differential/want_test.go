@@ -19,21 +19,21 @@ type want struct {
 	device bool   // denied whatever the policy
 }
 
-// step is one thing that an operation needs, if everything before was given.
+// step is one thing that an operation needs, if all earlier steps were granted.
 type step struct {
 	path   string
 	follow bool
 	caps   policy.Caps
 }
 
-// asked is the evaluator, and the machine that it looks at.
+// asked is the evaluator, and the machine that it reads.
 type asked struct {
 	*policy.Compiled
-	machine remembering
+	machine cachedMachine
 }
 
-// remembering is this machine, each of whose files is looked at once. It's good for as long as nothing changes.
-type remembering struct {
+// cachedMachine is this machine, each of whose files is read once. It's valid until something changes.
+type cachedMachine struct {
 	hostfs.Machine
 	kinds map[string]kind
 }
@@ -43,7 +43,7 @@ type kind struct {
 	error
 }
 
-func (m remembering) Lstat(path string) (fspath.Kind, error) {
+func (m cachedMachine) Lstat(path string) (fspath.Kind, error) {
 	k, ok := m.kinds[path]
 	if !ok {
 		k.Kind, k.error = m.Machine.Lstat(path)
@@ -104,7 +104,7 @@ func (c asked) folder(path string) bool {
 	return k == fspath.Dir && err == nil
 }
 
-// steps are all given, or it's the first one that isn't.
+// steps allows if all steps are granted, else it returns the first denial.
 func steps(c asked, all ...step) want {
 	w := want{Verdict: policy.Verdict{Allow: true}} // without a need
 	for _, s := range all {
@@ -116,7 +116,7 @@ func steps(c asked, all ...step) want {
 	return w
 }
 
-// file is which file is at a path, where rules hold to files.
+// file identifies the file at a path, for rules about files.
 func (c asked) file(path string) fspath.FileID {
 	if len(c.Links) == 0 {
 		return fspath.FileID{}
@@ -125,7 +125,7 @@ func (c asked) file(path string) fspath.FileID {
 	return id
 }
 
-// resolve is where a path leads; "", on which nothing is given, when it leads nowhere or further than any path is followed.
+// resolve returns a path's target; "", on which nothing is granted, if it has none or too many symlinks.
 func resolve(c asked, path string, follow bool) string {
 	p, _ := c.ResolveTarget(c.machine, path, follow)
 	return p
@@ -155,7 +155,7 @@ func opens(c asked, o operation) []step {
 		}
 		return made
 	}
-	if o.Flags&unix.O_TRUNC != 0 && mode(resolve(c, o.Path, follow)) == unix.S_IFREG { // a fifo has nothing to lose
+	if o.Flags&unix.O_TRUNC != 0 && mode(resolve(c, o.Path, follow)) == unix.S_IFREG { // a fifo has no content
 		need |= policy.Update
 	}
 	return []step{{o.Path, follow, need}}
@@ -203,7 +203,7 @@ func there(path string) bool { return mode(path) != 0 }
 
 func folder(path string) bool { return mode(path) == unix.S_IFDIR }
 
-// mode is what kind of file is at a path; 0: none.
+// mode returns the type of the file at a path; 0: none.
 func mode(path string) uint32 {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil {
