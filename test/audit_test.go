@@ -47,13 +47,13 @@ func TestAudit(t *testing.T) {
 		}
 		return out
 	}
-	said := ask(0, "verify", dir)
-	if !strings.Contains(said, "sound:") || !strings.Contains(said, "5, from 1 to 5, in 1 file") {
-		t.Error(said)
+	out := ask(0, "verify", dir)
+	if !strings.Contains(out, "sound:") || !strings.Contains(out, "5, from 1 to 5, in 1 file") {
+		t.Error(out)
 	}
-	key := regexp.MustCompile(`first key +([0-9a-f]{64})`).FindStringSubmatch(said)
+	key := regexp.MustCompile(`first key +([0-9a-f]{64})`).FindStringSubmatch(out)
 	if key == nil {
-		t.Fatal(said)
+		t.Fatal(out)
 	}
 	ask(0, "verify", "--key", key[1], dir)
 	if out := ask(1, "verify", "--key", strings.Repeat("0", 64), dir); !strings.Contains(out, "written by somebody else") {
@@ -85,7 +85,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// refinger gives a line of an audit the fingerprint that it has.
+// refinger updates the fingerprint of a line of an audit.
 func refinger(text []byte, line int) []byte {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	own := regexp.MustCompile(`(,"fingerprint":\{[^{}]*"value":")([0-9a-f]{64})("\})(\}\]\})\n$`)
@@ -94,7 +94,7 @@ func refinger(text []byte, line int) []byte {
 	return bytes.Join(lines, nil)
 }
 
-// olderAudit verifies what toolguardd 0.1.0 has kept, in OCSF 1.8, and reads it from this version's, which goes on with it.
+// olderAudit verifies an audit of toolguardd 0.1.0, in OCSF 1.8, and reads it from this version's toolguardd, which continues it.
 func olderAudit(t *testing.T, bin string) {
 	dir := t.TempDir()
 	must(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "internal/audit/testdata/ocsf-1.8"))))
@@ -131,7 +131,7 @@ func olderAudit(t *testing.T, bin string) {
 			t.Errorf("%v: exit status %d: %s", format, code, out)
 		}
 		if says, isOCSF := map[event.Format]string{event.OCSF: `"version":"1.9.0"`, event.OCSF18: `"version":"1.8.0"`}[format]; isOCSF {
-			after, same := strings.CutPrefix(out, string(kept)) // what was kept is passed on as it is
+			after, same := strings.CutPrefix(out, string(kept)) // old records are passed on unmodified
 			if !same || strings.Count(after, says) == 0 || strings.Count(after, says) != strings.Count(after, "\n") {
 				t.Errorf("%v: %s", format, out)
 			}

@@ -14,7 +14,7 @@ import (
 
 var must = childtest.Must
 
-// TestBypasses holds docs/BYPASSES.md to naming, for every trick, a test that exists, and scripts/vm/plan to running it.
+// TestBypasses checks that docs/BYPASSES.md names, for every trick, a test that exists and that scripts/vm/plan runs.
 func TestBypasses(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/BYPASSES.md"))
 	must(t, err)
@@ -54,7 +54,7 @@ func TestBypasses(t *testing.T) {
 	}
 }
 
-// coreTests tells whether make test runs a package's test: on one of Debian's kernels, or on the host where that has what it takes.
+// coreTests returns whether make test runs a package's test: on one of Debian's kernels, or on the host if that has the features.
 func coreTests(t *testing.T) func(pkg, name string) bool {
 	t.Helper()
 	plan, err := os.ReadFile(filepath.Join(root, "scripts/vm/plan"))
@@ -77,7 +77,7 @@ func coreTests(t *testing.T) func(pkg, name string) bool {
 	}
 }
 
-// declares tells whether a package's folder has a test function.
+// declares reports whether a package's folder has a test function.
 func declares(t *testing.T, dir, name string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
@@ -92,7 +92,7 @@ func declares(t *testing.T, dir, name string) bool {
 	return false
 }
 
-// TestEveryAttackIsListed holds docs/BYPASSES.md to knowing every attack.
+// TestEveryAttackIsListed checks that docs/BYPASSES.md has every attack.
 func TestEveryAttackIsListed(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/BYPASSES.md"))
 	must(t, err)
@@ -112,7 +112,7 @@ func TestEveryAttackIsListed(t *testing.T) {
 	}
 }
 
-// TestStatedGapsInDocs holds docs/BACKENDS.md to what doctor says on this machine.
+// TestStatedGapsInDocs compares docs/BACKENDS.md with the gaps that doctor prints on this machine.
 func TestStatedGapsInDocs(t *testing.T) {
 	if !hasLandlock() {
 		t.Skip("needs landlock")
@@ -143,7 +143,7 @@ func TestStatedGapsInDocs(t *testing.T) {
 	}
 }
 
-// TestCommandsInDocs holds the documents to naming commands that there are, with flags that they have.
+// TestCommandsInDocs checks that the commands in the documents exist, with their flags.
 func TestCommandsInDocs(t *testing.T) {
 	bin := toolguard(t)
 	pages, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
@@ -157,7 +157,7 @@ func TestCommandsInDocs(t *testing.T) {
 		for _, m := range command.FindAllStringSubmatch(string(text), -1) {
 			line, _, _ := strings.Cut(m[1]+m[2], " -- ")
 			line, _, _ = strings.Cut(line, " #")
-			if line == " audit checkpoint" { // which checkpoints' signatures are of
+			if line == " audit checkpoint" { // the text that checkpoints sign
 				continue
 			}
 			found++

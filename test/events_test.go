@@ -13,8 +13,8 @@ import (
 	"github.com/toolguard/toolguard/internal/version"
 )
 
-// TestEventsDocument runs the example of docs/events.md, which must leave the events that the page shows, but for what differs
-// from run to run. Where denials aren't told it must leave the others.
+// TestEventsDocument runs the example of docs/events.md and compares its events with the page, except what differs from run to
+// run. Where denials aren't reported it compares the others.
 func TestEventsDocument(t *testing.T) {
 	if !hasLandlock() {
 		t.Skip("needs landlock")
@@ -75,7 +75,7 @@ func example(t *testing.T, bin, project, command string) string {
 	return string(text)
 }
 
-// alike is a line of text without what differs from run to run.
+// alike removes from a line of text what differs from run to run.
 func alike(line string, denials bool) string {
 	for pattern, same := range map[string]string{
 		`^\S+Z `: "TIME ", `\b[0-9a-f]{16}\b`: "SESSION", `\[\d+\]`: "[PID]", `\d[0-9.]*m?s, `: "WALL, ",
@@ -88,7 +88,7 @@ func alike(line string, denials bool) string {
 	return line
 }
 
-// record is an event in JSON without what differs from run to run.
+// record parses an event in JSON and removes what differs from run to run.
 func record(t *testing.T, line string) map[string]any {
 	t.Helper()
 	var e map[string]any

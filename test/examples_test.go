@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// toolguard builds the real binary, once for a test and what it calls.
+// toolguard builds the real binary for a test.
 func toolguard(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "toolguard")
@@ -120,7 +120,7 @@ func run(t *testing.T, dir, bin string, args ...string) (out string, code int) {
 	return b.String(), cmd.ProcessState.ExitCode()
 }
 
-// TestReasons holds docs/policy.md to the closed list of reasons in the code.
+// TestReasons checks that docs/policy.md has all reasons of the code.
 func TestReasons(t *testing.T) {
 	code, err := os.ReadFile(filepath.Join(root, "internal/policy/vocabulary.go"))
 	must(t, err)

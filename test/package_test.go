@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestNotices holds the package's copyright file to having a licence of every module that is in its programs.
+// TestNotices checks that the package's copyright file has a licence of every module in its programs.
 func TestNotices(t *testing.T) {
 	dir := t.TempDir()
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "./cmd/...")
@@ -43,7 +43,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestUnitsOfPackage holds the package's removal to its units, all of them and no others.
+// TestUnitsOfPackage checks that the package's removal stops all of its units and no others.
 func TestUnitsOfPackage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "packaging/deb/prerm"))
 	must(t, err)

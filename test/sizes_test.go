@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSizes: a reader finds a thing by names and not by searching, so a package has at most 4,000 lines outside tests and a file 400.
+// TestSizes: names are easier to find in small files, so a package has at most 4,000 lines outside tests and a file 400.
 func TestSizes(t *testing.T) {
 	for _, p := range packages(t, "linux") {
 		rel := strings.TrimPrefix(p.ImportPath, module+"/")
@@ -33,7 +33,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestWhereThingsAre: these names answer the questions of who looks for a place for a change.
+// TestWhereThingsAre: these files answer the questions of an engineer who looks for the position of a change.
 func TestWhereThingsAre(t *testing.T) {
 	for question, files := range map[string][]string{
 		"what does a rule become?":                              {"policy/fs_compile.go", "policy/net_compile.go", "policy/command_compile.go"},

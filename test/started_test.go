@@ -11,8 +11,8 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// TestGettingStarted does what docs/getting-started.md and README.md show, as an ordinary user with a home of his own, and must see what the
-// pages show. What README.md shows of a session with toolguardd is test/bpf's.
+// TestGettingStarted runs the commands of docs/getting-started.md and README.md, as an ordinary user with a new home, and compares
+// their output with the pages. test/bpf has the commands of README.md that need toolguardd.
 func TestGettingStarted(t *testing.T) {
 	for page, commands := range map[string]int{"docs/getting-started.md": 9, "README.md": 5} {
 		t.Run(page, func(t *testing.T) { doShown(t, page, commands) })

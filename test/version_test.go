@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/version"
 )
 
-// The version is written in internal/version/VERSION. What else shows it agrees.
+// TestVersion compares internal/version/VERSION with the other places that show the version.
 func TestVersion(t *testing.T) {
 	release := version.Release()
 	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-rc\.\d+)?$`).MatchString(release) {
@@ -31,7 +31,7 @@ func TestVersion(t *testing.T) {
 			t.Errorf("%s doesn't have the version %s: %q", file, release, m)
 		}
 	}
-	// Both builds set the variable that the linker knows; of a wrong name it says nothing.
+	// Both builds set this variable; the linker ignores a wrong name.
 	variable := regexp.MustCompile(`-X (\S+)=\$\(?VERSION`)
 	for _, file := range []string{"Makefile", "scripts/package"} {
 		if m := variable.FindStringSubmatch(read(file)); m == nil || m[1] != module+"/internal/version.build" {
@@ -54,7 +54,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestBuildVersion holds scripts/version to naming a build after its commit, unless it's the release's own.
+// TestBuildVersion checks that scripts/version names a build after its commit, except the release's own.
 func TestBuildVersion(t *testing.T) {
 	dir := t.TempDir()
 	run := func(command string) string {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Decisions about programs are by the file that the kernel executes or maps as code, by whichever call.
+// Rules about programs apply to the file that the kernel executes or maps as code, for every system call.
 func TestExecute(t *testing.T) {
 	guest(t)
 	dir := workspace(t, `version = 1
@@ -55,7 +55,7 @@ read = true
 	}
 }
 
-// Commands are decided on the program that was found and on the arguments that the kernel copied.
+// Rules about commands apply to the resolved program and to the arguments that the kernel copied.
 func TestCommands(t *testing.T) {
 	guest(t)
 	dir := workspace(t, `version = 1

@@ -26,7 +26,7 @@ func TestKernelFiles(t *testing.T) {
 }
 
 // A symlink's text may be read where its own path may, and where it leads to what a rule names by it, so that programs find a path's
-// real name. To go through one needs nothing.
+// real name. Following one needs no capability.
 func TestSymlinks(t *testing.T) {
 	dir := workspace(t, "")
 	way, other := dir+"-way", dir+"-other"
@@ -64,7 +64,7 @@ func TestOpenedWithCreate(t *testing.T) {
 	}
 }
 
-// Where credentials are kept nothing is read or executed, by whichever name, beneath a grant of everything.
+// Files with credentials can't be read or executed, under any name, beneath a grant of everything.
 func TestSecrets(t *testing.T) {
 	dir := workspace(t, `version = 1
 [[access.fs]]
@@ -98,7 +98,7 @@ secret = true
 		{"a hard link", "ln .env x", 1, "protected read WS/.env " + rule("/**/.env")},
 		{"exceptions", "cat id_rsa.pub .env.example .ssh/config >/dev/null; .venv/.env/bin/sh", 4, ""},
 		{"what isn't listed", "cat cert.pem >/dev/null", 0, ""},
-		{"given back", "cat given/.env", 0, ""},
+		{"granted with secret = true", "cat given/.env", 0, ""},
 		{"a file of that name beneath", "mkdir -p a/b && echo x >a/b/.env && mv a/b a/c && cat a/c/.env", 1, "protected read WS/a/c/.env " + rule("/**/.env")},
 	} {
 		r.run(t, dir)

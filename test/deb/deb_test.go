@@ -76,7 +76,7 @@ func deb(t *testing.T, version string) string {
 // installed is the version of the package that's installed.
 func (m *machine) installed() string { return m.sh("dpkg-query -W -f '${Version}' toolguard") }
 
-// session is a command of dev's that repeatedly writes to a file whether it can read a denied file.
+// session is a command of the user dev that repeatedly writes to a file whether it can read a denied file.
 type session struct {
 	*machine
 	*exec.Cmd
@@ -128,7 +128,7 @@ func (s *session) checkConfined() {
 	}
 }
 
-// only is the id of the one session that there is.
+// only returns the id of the only session.
 func (m *machine) only() string {
 	m.Helper()
 	var list []struct{ ID string }
@@ -148,7 +148,7 @@ func (m *machine) denials(id string) int {
 	return strings.Count(m.sh("toolguard events --since all --kind denial --session "+id), "\n")
 }
 
-// TestPackage installs the package, uses it, puts a later one in its place while a session runs, and removes it.
+// TestPackage installs the package, uses it, upgrades it while a session runs, and removes it.
 func TestPackage(t *testing.T) {
 	if os.Getenv("TOOLGUARD_VM") == "" {
 		t.Skip("needs a virtual machine (make vm-test)")
@@ -257,7 +257,7 @@ systemctl daemon-reload`)
 	s.eventually("the new version reports denials", func() bool { return s.denials(s.id) > reported })
 }
 
-// metrics reads them as Prometheus would, before and after toolguardd was started again.
+// metrics reads the metrics as Prometheus does, before and after a restart of toolguardd.
 func (m *machine) metrics() {
 	m.Helper()
 	m.sh("systemctl enable toolguardd-metrics.socket; systemctl stop toolguardd.socket toolguardd.service && " +
@@ -278,7 +278,7 @@ func (m *machine) metrics() {
 	}
 }
 
-// gone makes sure that nothing of it runs, is loaded, or would be started.
+// gone checks that nothing of it runs, is loaded, or would start.
 func (m *machine) gone() {
 	m.Helper()
 	m.sh(`[ ! -e /usr/bin/toolguard ] && [ ! -e /sys/fs/bpf/toolguard ] && ! pgrep -x toolguardd`)

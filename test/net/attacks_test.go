@@ -94,7 +94,7 @@ var attacks = []struct{ name, free, want, denial string }{
 
 	{"path_granted", "^200$", "^200$", ""},
 	{"path_denied", "200", "403", "connect http://second.test:80/shut host_not_listed"},
-	{"path_beside", "200", "403", "connect http://second.test:80/opened host_not_listed"},
+	{"path_prefix_only", "200", "403", "connect http://second.test:80/opened host_not_listed"},
 	{"path_dots", "200", "403", "connect http://second.test:80/open/../shut host_not_listed"},
 	{"path_percent_dots", "200", "403", "connect http://second.test:80/open/%2e%2e/shut host_not_listed"},
 	{"path_percent_slash", "200", "403", "connect http://second.test:80/open%2f..%2fshut host_not_listed"},

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// elsewhere connects its standard input anew.
+// elsewhere reconnects its standard input.
 const elsewhere = python + `'import ctypes, socket, struct
 libc = ctypes.CDLL(None)
 libc.connect(0, struct.pack("=HHI", 0, 0, 0) + bytes(8), 16)

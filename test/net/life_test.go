@@ -237,10 +237,10 @@ func TestNoToolguardd(t *testing.T) {
 		}
 	}
 	refuses("isn't in toolguard's folder")
-	beside := filepath.Join(filepath.Dir(alone), "toolguardd")
-	must(t, os.WriteFile(beside, []byte("\x7fELF"), 0o755))
+	program := filepath.Join(filepath.Dir(alone), "toolguardd")
+	must(t, os.WriteFile(program, []byte("\x7fELF"), 0o755))
 	refuses("start egress: exec format error")
-	must(t, os.Chmod(beside, 0o777))
+	must(t, os.Chmod(program, 0o777))
 	refuses("no other user may be able to write it")
 }
 
@@ -277,7 +277,7 @@ func TestToolguardKilled(t *testing.T) {
 	}()
 	must(t, os.WriteFile(filepath.Join(p.workspace, "dead"), nil, 0o600))
 	after := filepath.Join(p.workspace, "after")
-	until(t, "the leftover ends", func() bool {
+	until(t, "the orphan ends", func() bool {
 		b, _ := os.ReadFile(after)
 		return strings.Contains(string(b), "over\n")
 	})

@@ -154,11 +154,11 @@ path = 'DIR/out'
 		reply, more string
 		ends        bool
 	}{
-		"an INFO without an end":                {"INFO {", long, false},
-		"an INFO that names many":               {`INFO {"headers":true,"connect_urls":["x"` + strings.Repeat(`,"x"`, 10_000) + "]}\r\nPONG\r\n", "", false},
-		"a message of all memory":               {hello + "MSG x 1 4294967295\r\n", long, true},
-		"a message of more than all memory":     {hello + "MSG x 1 70368744177664\r\n", "", true},
-		"a message of more than anybody counts": {hello + "MSG x 1 999999999999999999\r\n", "", true},
+		"an INFO without an end":             {"INFO {", long, false},
+		"an INFO that names many":            {`INFO {"headers":true,"connect_urls":["x"` + strings.Repeat(`,"x"`, 10_000) + "]}\r\nPONG\r\n", "", false},
+		"a message of all memory":            {hello + "MSG x 1 4294967295\r\n", long, true},
+		"a message of more than all memory":  {hello + "MSG x 1 70368744177664\r\n", "", true},
+		"a message of more than any counter": {hello + "MSG x 1 999999999999999999\r\n", "", true},
 	} {
 		before := ended.Load()
 		_, clients, stop := hostileServer(t, address, c.reply, c.more)

@@ -24,7 +24,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// identity is a key, and what it's known by.
+// identity is a key, and its public name.
 func identity(t *testing.T, make func() (nkeys.KeyPair, error)) (key nkeys.KeyPair, name string) {
 	t.Helper()
 	key, err := make()
@@ -37,7 +37,7 @@ func identity(t *testing.T, make func() (nkeys.KeyPair, error)) (key nkeys.KeyPa
 	return key, name
 }
 
-// between passes each connection on to a server, whose first line it changes: what everybody can who is between them before there's TLS.
+// between passes each connection on to a server, whose first line it changes, as a machine in the middle can before TLS begins.
 func between(t *testing.T, address, server string, change *atomic.Pointer[strings.Replacer]) (input *childtest.Output) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)

@@ -127,7 +127,7 @@ func TestJetStream(t *testing.T) {
 	}
 }
 
-// openStream makes the stream, or finds it, once there's a server that does.
+// openStream creates the stream, or finds it, once a server can.
 func openStream(s *scene, urls string, config jetstream.StreamConfig) (stream jetstream.Stream, done func()) {
 	s.t.Helper()
 	nc, err := nats.Connect(urls, nats.Token("canary-nats"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true),
@@ -159,7 +159,7 @@ func onceIn(s *scene, stream jetstream.Stream) {
 	}
 }
 
-// kept is what a stream has.
+// kept returns a stream's messages.
 func kept(t *testing.T, stream jetstream.Stream) (lines []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

@@ -184,8 +184,8 @@ func (s *scene) delivered() {
 	})
 }
 
-// arrived waits until a receiver has everything, and looks whether it came in order, when what came again is left out, which must be the same.
-// A line that isn't whole is left of a receiver that was killed.
+// arrived waits until a receiver has everything, and checks the order without duplicates, which must be identical.
+// An incomplete line comes from a receiver that was killed.
 func (s *scene) arrived(got func() []string) {
 	s.t.Helper()
 	want := s.lines()
@@ -205,7 +205,7 @@ func (s *scene) arrived(got func() []string) {
 	}
 }
 
-// once leaves out what came again.
+// once removes duplicates.
 func once(lines []string) (in []string, wrong error) {
 	first := map[string]string{}
 	for _, line := range lines {
@@ -225,7 +225,7 @@ func once(lines []string) (in []string, wrong error) {
 	return in, nil
 }
 
-// fileLines are those of a file that may not be there yet.
+// fileLines returns the lines of a file that may not exist yet.
 func fileLines(name string) func() []string {
 	return func() []string {
 		text, _ := os.ReadFile(name)

@@ -185,8 +185,8 @@ func TestLimitsAreSetAndRemoved(t *testing.T) {
 	}
 }
 
-// TestLimitsStay has a command try to lift its limit where the policy lets it write the control groups: toolguard does not, or
-// refuses to start it.
+// TestLimitsStay makes a command try to raise its limit where the policy grants writing the control groups: toolguard prevents it, or
+// doesn't start the command.
 func TestLimitsStay(t *testing.T) {
 	g := inGuest(t)
 	s := g.session(t, "pids = 16\n[access]\ndefault = \"allow\"\n[[access.fs]]\npath = \"/sys/fs/cgroup\"\nread = true\nwrite = true", `

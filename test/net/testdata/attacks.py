@@ -15,7 +15,7 @@ def trick(f):
     tricks[f.__name__] = f
 
 
-def hear(s):
+def receive(s):
     got = b""
     while part := s.recv(4096):
         got += part
@@ -40,7 +40,7 @@ def statuses(raw, ip=WEB, port=80):
     """The statuses of all responses to what is said; the requests must end with one that closes."""
     s = tcp(ip, port)
     s.sendall(raw)
-    return codes(hear(s))
+    return codes(receive(s))
 
 
 def get(host, path="/", fields="", method="GET"):
@@ -91,7 +91,7 @@ def another_server_name(): return tls(WEB, "other.test").version()
 def fronting():
     s = tls(WEB, "web.test")
     s.sendall(get("other.test"))
-    return hear(s)[9:12].decode()
+    return receive(s)[9:12].decode()
 @trick
 def no_server_name(): resolved("web.test"), resolved("x.wild.test"); return tls(WEB, None).version()
 @trick
@@ -147,7 +147,7 @@ def mapped_web():
     s = socket.socket(socket.AF_INET6)
     s.connect(("::ffff:" + OTHER, 80))
     s.sendall(get("web.test"))
-    return hear(s)[9:12].decode()
+    return receive(s)[9:12].decode()
 @trick
 def unspec_reconnect():
     s = tcp(resolved("data.test"), 5432)
@@ -353,7 +353,7 @@ def dns_over_tls(): return tls(NAMES, "ns.test", 853).version()
 def dns_over_https():
     s = tls(NAMES, "ns.test")
     s.sendall(get("ns.test", "/dns-query?dns=AAAB"))
-    return hear(s)[9:12].decode()
+    return receive(s)[9:12].decode()
 @trick
 def tunnel_in_name(): return dns(".".join(["0123456789abcdef" * 3] * 3) + ".wild.test")
 @trick
@@ -391,7 +391,7 @@ def path_granted(): return second("/open/a")
 @trick
 def path_denied(): return second("/shut")
 @trick
-def path_beside(): return second("/opened")
+def path_prefix_only(): return second("/opened")
 @trick
 def path_dots(): return second("/open/../shut")
 @trick
@@ -421,7 +421,7 @@ def kept_alive():
     time.sleep(0.3)
     first = s.recv(4096)
     s.sendall(get("second.test", "/shut/kept-alive"))
-    return codes(first + hear(s))
+    return codes(first + receive(s))
 def careless(raw): return statuses(raw, port=CARELESS)
 @trick
 def two_lengths():
@@ -449,7 +449,7 @@ def authority_form(): return statuses(get("second.test", "second.test:80"))
 @trick
 def connect(): return statuses(get("other.test:443", "other.test:443", method="CONNECT"))
 def upgraded(path, to, fields=""):
-    """What a server that changes to any protocol answers, and whether it then sends back what it's told."""
+    """The answer of a server that accepts any protocol, and whether it then echoes."""
     s = tcp(WEB, CARELESS)
     s.sendall(f"GET {path} HTTP/1.1\r\nHost: second.test:8091\r\nUpgrade: {to}\r\nConnection: Upgrade\r\n{fields}\r\n".encode())
     head = b""
@@ -457,7 +457,7 @@ def upgraded(path, to, fields=""):
         head += part
     s.sendall(get("second.test:8091", "/shut/tunnelled", "X-Through: it\r\n"))
     s.shutdown(socket.SHUT_WR)
-    return head[9:12].decode() + " through" * (b"X-Through" in hear(s))
+    return head[9:12].decode() + " through" * (b"X-Through" in receive(s))
 @trick
 def websocket_granted(): return upgraded("/chat", "websocket")
 @trick
