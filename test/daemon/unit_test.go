@@ -82,7 +82,7 @@ func TestUnit(t *testing.T) {
 	if got := u.is("ActiveState"); got != "inactive" {
 		t.Fatalf("before anybody asks it's %s", got)
 	}
-	if j := newJob(t, other, work, "true"); j.start().status() != 125 || !strings.Contains(j.out.String(), "members of the group toolguard") {
+	if j := newJob(t, other, work, "true"); j.start().status() != 125 || !strings.Contains(j.out.String(), "membership in the group toolguard") {
 		t.Errorf("somebody who isn't in the group gets a session, or isn't told why he doesn't")
 	}
 	j := u.job(nobody, work, `read x <OUTSIDE && exit 5; exit 7`)

@@ -64,7 +64,7 @@ func TestBegins(t *testing.T) {
 		{"required", "", require, nil, []string{"exec.toml:1", "can't be met", start[len("sudo "):]}, true},
 		{"required, not in the group", "0600", require, nil, []string{"exec.toml:1", "can't be met", "usermod -aG toolguard"}, true},
 		{"required, none", "", require, []string{"--daemon", "none"}, []string{"exec.toml:1", "leave that out"}, true},
-		{"required, landlock", "", require, []string{"--backend", "landlock"}, []string{"exec.toml:1", "leave --backend landlock out"}, true},
+		{"required, landlock", "", require, []string{"--backend", "landlock"}, []string{"exec.toml:1", "leave out --backend landlock"}, true},
 		{"setting", "", "daemon = require", nil, []string{"exec.toml:1", `daemon = "require" or`}, true},
 	} {
 		t.Run(x.name, func(t *testing.T) {

@@ -2,7 +2,7 @@ package backend
 
 import "github.com/toolguard/toolguard/internal/policy"
 
-// reportAudit is the row of what is recorded in addition to denials, where a policy asks for it. why says why it can't be, "" that it can.
+// reportAudit returns the row of the recording of executions, if the policy wants it; why is why it can't be enforced, "" if it can.
 func reportAudit(c *policy.Compiled, by, why string) []policy.Enforceability {
 	if !c.Audit.Exec {
 		return nil

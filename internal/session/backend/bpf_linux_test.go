@@ -12,19 +12,18 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// docs/BACKENDS.md has the stated gaps of the bpf backend. Those of landlock are held to it where this machine has it (package
-// test); these aren't told where it hasn't.
+// docs/BACKENDS.md has the stated gaps of the bpf backend, also on machines without it. Package test compares those of landlock.
 func TestGapsInDocs(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/BACKENDS.md")
 	childtest.Must(t, err)
-	for _, gap := range slices.Concat(bpfGaps, lentGaps) {
+	for _, gap := range slices.Concat(bpfGaps, daemonGaps) {
 		if !strings.Contains(string(page), "\n- "+gap+"\n") {
 			t.Errorf("docs/BACKENDS.md doesn't have this gap:\n- %s", gap)
 		}
 	}
 }
 
-// Where a policy allows io_uring and it stays refused, the rows about system calls say so; not where an authority doesn't allow it.
+// If a policy allows io_uring and it stays denied, the rows of system calls have the reason, unless an authority doesn't allow it.
 func TestRingsRow(t *testing.T) {
 	granted := policy.Syscalls{Allow: []string{"io_uring_setup"}}
 	for _, x := range []struct {
@@ -51,7 +50,7 @@ func TestRingsRow(t *testing.T) {
 	}
 }
 
-// The programs don't look at variables: that isn't to be said of them.
+// Rules about variables of commands are only partly enforced, because the BPF programs don't check variables.
 func TestEnvsOfCommands(t *testing.T) {
 	for _, rule := range []policy.CommandRule{{Name: "/usr/bin/true"}, {Name: "/usr/bin/true", HasEnvs: true, Envs: []string{"PATH"}}} {
 		want := policy.Enforced

@@ -16,41 +16,41 @@ import (
 	"github.com/toolguard/toolguard/internal/version"
 )
 
-// state is what toolguardd says of itself, and the client that has asked.
+// state is toolguardd's state, with the client that requested it.
 type state struct {
 	client *api.Client
 	api.Daemon
 }
 
-// HasDaemon reports whether there's a toolguardd to ask. Most starts find none, and package net would set its poller up.
+// HasDaemon reports whether toolguardd's socket exists. Most starts find none, and package net would start its poller.
 func HasDaemon() bool { return unix.Access(api.Socket, unix.F_OK) != unix.ENOENT }
 
-// AskDaemon asks toolguardd for its state, on a connection that is kept for the requests that follow.
+// AskDaemon requests toolguardd's state, on a connection that stays open for later requests.
 func AskDaemon() (state, error) { return askStateOf(api.Socket) }
 
 func askStateOf(socket string) (s state, err error) {
 	s.client = &api.Client{Socket: socket, KeepAlive: true}
 	err = s.client.Do("GET", api.Status, nil, &s.Daemon)
 	if err == nil && s.Protocol != api.Protocol {
-		err = fmt.Errorf("toolguardd is of another version (%s) than this toolguard (%s): install both of one, and restart toolguardd "+
+		err = fmt.Errorf("toolguardd has another version (%s) than this toolguard (%s): install the same version of both, and restart toolguardd "+
 			"('systemctl restart toolguardd')", s.Version, version.String())
 	}
 	return s, err
 }
 
-// remote is the bpf backend of a user who may not load programs: toolguardd has them loaded, makes the session, and puts one of
-// this process's threads into it. All the rest is as without toolguardd. Where it takes no part ok is false; the error says why it can't,
-// and is nil where it is not set up or it isn't wanted.
-func remote(daemon string, asked AskState) (b Backend, ok bool, err error) {
+// byDaemon is the bpf backend for a user who may not load programs: toolguardd has loaded them, makes the session, and places one of this
+// process's threads in it. Everything else is as without toolguardd. If toolguardd isn't used ok is false: the error is why it can't be, and nil
+// if it isn't set up or isn't wanted.
+func byDaemon(daemon string, ask AskState) (b Backend, ok bool, err error) {
 	if daemon == "none" || daemon != "require" && !HasDaemon() {
 		return Backend{}, false, nil
 	}
-	status, err := asked()
+	status, err := ask()
 	if err == nil && status.Why != "" {
 		err = fmt.Errorf("toolguardd can make no session: %s", status.Why)
 	}
-	if err == nil && unix.Access(image.Canary, unix.F_OK) == unix.ENOENT { // as in a container that has nothing but the socket
-		err = fmt.Errorf("toolguardd's folder isn't here: mount all of %s, not the socket alone", filepath.Dir(api.Socket))
+	if err == nil && unix.Access(image.Canary, unix.F_OK) == unix.ENOENT { // in a container with the socket alone
+		err = fmt.Errorf("toolguardd's folder is missing: mount all of %s, not the socket alone", filepath.Dir(api.Socket))
 	}
 	if err != nil {
 		return Backend{}, false, err
@@ -59,7 +59,7 @@ func remote(daemon string, asked AskState) (b Backend, ok bool, err error) {
 	return Backend{
 		name:    "bpf",
 		Network: net,
-		gaps:    lentGaps,
+		gaps:    daemonGaps,
 		Level:   seccomp.FullMediation,
 		Maker:   Daemon,
 		Client:  status.client,
@@ -77,6 +77,6 @@ func remote(daemon string, asked AskState) (b Backend, ok bool, err error) {
 	}, true, nil
 }
 
-var lentGaps = append(slices.Clone(bpfGaps[:len(bpfGaps)-1]),
+var daemonGaps = append(slices.Clone(bpfGaps[:len(bpfGaps)-1]),
 	"when toolguard is killed (kill -9), toolguardd ends the session, but its TMPDIR stays",
-	"where toolguardd can't hold the network, which ports were refused is told to root only")
+	"where toolguardd can't enforce network rules, denied ports are reported to root only")

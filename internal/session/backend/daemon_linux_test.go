@@ -10,11 +10,11 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// A toolguardd of another version is asked nothing but its state, which identifies it.
+// A toolguardd with another version only gets the request for its state, which identifies it.
 func TestOtherProtocol(t *testing.T) {
 	for answer, want := range map[string]string{
-		`{"version":"0.1.0"}`:            "toolguardd is of another version (0.1.0) than this toolguard",
-		`{"version":"9","protocol":999}`: "toolguardd is of another version (9) than this toolguard",
+		`{"version":"0.1.0"}`:            "toolguardd has another version (0.1.0) than this toolguard",
+		`{"version":"9","protocol":999}`: "toolguardd has another version (9) than this toolguard",
 		`{"version":"9","protocol":2}`:   "",
 	} {
 		path := filepath.Join(t.TempDir(), "s")

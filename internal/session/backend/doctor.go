@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Tri is what a probe found. The zero value is unknown.
+// Tri is the result of a probe. The zero value is unknown.
 type Tri uint8
 
 // The results.
@@ -23,44 +23,44 @@ func (t Tri) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 // Probe is one fact about the machine.
 type Probe struct {
 	Name   string `json:"name"`
-	Needs  string `json:"needed_by"`        // what works only with it
+	Needs  string `json:"needed_by"`        // the features that need it
 	Result Tri    `json:"result"`           // yes, no, unknown
-	Detail string `json:"detail,omitempty"` // what was found
-	Fix    string `json:"fix,omitempty"`    // how to get it; empty when it's there
+	Detail string `json:"detail,omitempty"` // the details of the result
+	Fix    string `json:"fix,omitempty"`    // how to get it; "": it's there
 }
 
-// BackendState is what one backend could do here.
+// BackendState is the state of a backend on this machine.
 type BackendState struct {
 	Name      string   `json:"name"`
 	Available bool     `json:"available"`
 	Why       string   `json:"why,omitempty"`  // why it isn't available
-	Gaps      []string `json:"gaps,omitempty"` // what it can never see
+	Gaps      []string `json:"gaps,omitempty"` // its stated gaps
 }
 
-// Machine is what this machine can enforce, for this user.
+// Machine has what this machine can enforce for this user.
 type Machine struct {
 	Probes   []Probe        `json:"probes"`
 	Backends []BackendState `json:"backends"`
-	Auto     string         `json:"auto"`              // the backend that is taken where none is named; "": none can be
-	Instead  string         `json:"instead,omitempty"` // what enforces more than that one, why it isn't taken, and what to do
+	Auto     string         `json:"auto"`              // the backend that is selected by default; "": none can be used
+	Instead  string         `json:"instead,omitempty"` // how to get one that enforces more
 }
 
-// Offer is something that a policy can ask for, and whether it's enforced here where no backend is named.
+// Offer is a feature of policies, and whether the default backend enforces it here.
 type Offer struct {
 	What string
 	Yes  bool
-	Note string // what there is instead; "" for nothing
+	Note string // what happens instead; "": it's enforced
 }
 
-// Offers are what a user gets here, in the order in which most people ask for it.
+// Offers returns the features, the most common ones first.
 func (m Machine) Offers() []Offer {
 	bpf, has := m.Auto == "bpf", m.found
 	offers := []Offer{
 		{"files by path, programs, system calls, variables, run time", m.Auto != "", "nothing is started"},
-		{"files by pattern, exceptions beneath a grant, protected files", bpf, "a policy that asks for them is refused, or says so at the start"},
+		{"files by pattern, exceptions beneath a grant, protected files", bpf, "a policy with them is rejected, or the start shows a warning"},
 		{"the network by host, address, path and method", has(probedNet), "all of it, none of it, or by TCP port (Linux 6.7)"},
-		{"limits of memory, processes, processor time, disk traffic", has(probedCgroup), "a policy that asks for them is refused"},
-		{"what was denied, with the rule that decided", bpf || has(probedAudit), "denials are enforced, and only failed commands tell of them"},
+		{"limits of memory, processes, processor time, disk traffic", has(probedCgroup), "a policy with them is rejected"},
+		{"reports of denials, with the rule that decided", bpf || has(probedAudit), "denials are enforced, and show only as failed operations"},
 	}
 	for i := range offers {
 		if offers[i].Yes {
@@ -70,9 +70,9 @@ func (m Machine) Offers() []Offer {
 	return offers
 }
 
-// Steps are the one or two things that would give most, where something is missing.
+// Steps returns the one or two changes that would enable most missing features.
 func (m Machine) Steps() []string {
-	var steps, forBPF, others []string
+	var steps, forBPF, other []string
 	for _, p := range m.Probes {
 		step := p.Name + ": " + p.Fix
 		switch {
@@ -80,19 +80,19 @@ func (m Machine) Steps() []string {
 		case strings.HasPrefix(p.Needs, needsBPF):
 			forBPF = append(forBPF, step)
 		default:
-			others = append(others, step)
+			other = append(other, step)
 		}
 	}
 	if strings.Contains(m.Instead, "'toolguard doctor'") {
-		steps = forBPF[:min(1, len(forBPF))] // who lacks one lacks the others, too
+		steps = forBPF[:min(1, len(forBPF))] // a machine that lacks one mostly lacks the others
 	} else if m.Instead != "" {
 		steps = []string{m.Instead}
 	}
-	steps = slices.Concat(steps, others)
+	steps = slices.Concat(steps, other)
 	return steps[:min(2, len(steps))]
 }
 
-// Names of probes that are asked for by name.
+// Names of probes that are looked up.
 const (
 	probedNet    = "network programs"
 	probedCgroup = "cgroup v2 controllers"
@@ -106,5 +106,5 @@ func (m Machine) found(name string) bool {
 	return i >= 0 && m.Probes[i].Result == Yes
 }
 
-// Doctor looks at the machine. It starts nothing and leaves nothing behind.
+// Doctor probes the machine. It starts nothing and changes nothing.
 func Doctor() Machine { return doctor() }

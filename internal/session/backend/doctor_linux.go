@@ -19,30 +19,30 @@ import (
 )
 
 func doctor() Machine {
-	asked := sync.OnceValues(AskDaemon)
+	ask := sync.OnceValues(AskDaemon)
 	m := Machine{Probes: append([]Probe{
 		probeKernel(), probeLandlock(), probeCanary(), probeSeccomp(), probeSeccompLog(), probeAudit(), probeCgroup(), probeNet(),
 	}, probeBPF()...)}
 	for _, name := range Backends {
-		b, _, err := named(name, "auto", asked)
+		b, _, err := named(name, "auto", ask)
 		s := BackendState{Name: name, Available: err == nil, Gaps: b.gaps}
 		if err != nil {
 			s.Why = err.Error()
 		}
 		m.Backends = append(m.Backends, s)
 	}
-	if b, err := automatic("auto", asked); err == nil {
+	if b, err := automatic("auto", ask); err == nil {
 		m.Auto, m.Instead = b.name, instead(&b, "auto", "auto")
 		if b.name == "bpf" && os.Geteuid() != 0 {
-			m.askDaemon(asked)
+			m.askDaemon(ask)
 		}
 	}
 	return m
 }
 
-// askDaemon takes from toolguardd what it has for the sessions that it makes.
-func (m *Machine) askDaemon(asked AskState) {
-	status, err := asked()
+// askDaemon replaces results by those of toolguardd for the sessions that it makes.
+func (m *Machine) askDaemon(ask AskState) {
+	status, err := ask()
 	if err != nil {
 		return
 	}
@@ -61,7 +61,7 @@ func (m *Machine) askDaemon(asked AskState) {
 	}
 }
 
-// found makes a result of an error.
+// found converts an error to a result.
 func found(err error) Tri {
 	if err != nil {
 		return No
@@ -88,18 +88,18 @@ func probeLandlock() Probe {
 }
 
 func probeCanary() Probe {
-	p := Probe{Name: "landlock denies", Needs: "proof that what is set up is enforced"}
+	p := Probe{Name: "landlock denies", Needs: "proof that rules are enforced"}
 	if err := landlock.Canary(); err != nil {
 		p.Result, p.Detail = No, err.Error()
 		p.Fix = "find out what disables Landlock here (a container's seccomp profile is usual)"
 		return p
 	}
-	p.Result, p.Detail = Yes, "an open that nothing grants was refused"
+	p.Result, p.Detail = Yes, "opening a file without a grant was denied"
 	return p
 }
 
 func probeSeccomp() Probe {
-	p := Probe{Name: "seccomp filters", Needs: "what is always refused: mounts, namespaces, io_uring, foreign ABIs, …"}
+	p := Probe{Name: "seccomp filters", Needs: "what is always denied: mounts, namespaces, io_uring, foreign ABIs, …"}
 	_, err := os.ReadFile("/proc/sys/kernel/seccomp/actions_avail")
 	if p.Result = found(err); err != nil {
 		p.Detail, p.Fix = err.Error(), "a kernel with CONFIG_SECCOMP_FILTER"
@@ -107,10 +107,10 @@ func probeSeccomp() Probe {
 	return p
 }
 
-// probeSeccompLog: a refused call is logged only when "errno" is in actions_logged (Documentation/userspace-api/
+// probeSeccompLog: a denied call is logged only when "errno" is in actions_logged (Documentation/userspace-api/
 // seccomp_filter.rst).
 func probeSeccompLog() Probe {
-	p := Probe{Name: "seccomp logs errno", Needs: "events of refused system calls"}
+	p := Probe{Name: "seccomp logs errno", Needs: "events of denied system calls"}
 	b, err := os.ReadFile("/proc/sys/kernel/seccomp/actions_logged")
 	switch {
 	case err != nil:
@@ -129,20 +129,20 @@ func probeAudit() Probe {
 	err := kernelaudit.Permitted()
 	if err == nil {
 		err = proveAudit()
-	} else if ask := subscribable(); ask == nil {
+	} else if why := subscribable(); why == nil {
 		p.Result, p.Detail = Yes, "toolguardd reads the kernel's audit records"
 		return p
 	} else if os.Geteuid() != 0 {
-		err = ask
+		err = why
 	}
 	if p.Result = found(err); err != nil {
-		p.Detail, p.Fix = err.Error(), "have toolguardd read them (docs/daemon.md), or run as root (CAP_AUDIT_READ and CAP_AUDIT_CONTROL), on Linux 6.15 or newer; what is denied stays denied without it"
+		p.Detail, p.Fix = err.Error(), "have toolguardd read them (docs/daemon.md), or run as root (CAP_AUDIT_READ and CAP_AUDIT_CONTROL), on Linux 6.15 or newer; denials are enforced without it"
 		return p
 	}
 	p.Detail = "the kernel's audit records can be read"
 	if landlock.Audited() != nil {
 		p.Result, p.Fix = No, "a kernel whose Landlock writes them: Linux 6.15 or newer (ABI 7)"
-		p.Detail += ", but Landlock doesn't write any here: only refused system calls are told"
+		p.Detail += ", but Landlock writes none here: only denied system calls are reported"
 	}
 	return p
 }
@@ -169,11 +169,11 @@ func probeCgroup() Probe {
 	return p
 }
 
-// probeNet loads the programs, since nothing else tells whether the kernel takes them.
+// probeNet loads the programs, because only that shows whether the kernel accepts them.
 func probeNet() Probe {
 	p := Probe{Name: probedNet, Needs: "the network by host, address, path and method"}
 	if err := network.Ready(); err != nil {
-		p.Result, p.Detail, p.Fix = No, err.Error(), "run as root, with cgroup v2 mounted and toolguardd beside toolguard, or have root start toolguardd ('systemctl start toolguardd')"
+		p.Result, p.Detail, p.Fix = No, err.Error(), "run as root, with cgroup v2 mounted and toolguardd in toolguard's folder, or have root start toolguardd ('systemctl start toolguardd')"
 		return p
 	}
 	s, err := cgroupsock.Load()
@@ -182,11 +182,11 @@ func probeNet() Probe {
 		return p
 	}
 	s.Close()
-	p.Detail = "the kernel takes them"
+	p.Detail = "the kernel accepts them"
 	return p
 }
 
-// probeBPF is what the bpf backend needs.
+// probeBPF returns the requirements of the bpf backend.
 func probeBPF() (probes []Probe) {
 	for _, f := range loader.Probes() {
 		p := Probe{Name: f.Name, Needs: needsBPF + ": all of a policy's rules about files and programs", Detail: f.Detail, Result: Yes}
@@ -201,7 +201,7 @@ func probeBPF() (probes []Probe) {
 	return probes
 }
 
-// subscribable is nil where toolguardd reads what Landlock denies for this user.
+// subscribable returns why toolguardd can't report denials by Landlock to this user.
 func subscribable() error {
 	if err := landlock.Audited(); err != nil {
 		return err

@@ -9,19 +9,19 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
-// Here is what this machine makes of a decision.
+// Here is how this machine enforces a decision.
 type Here struct {
 	Status     policy.Status // how far the decision is enforced
-	Stricter   bool          // an allowed one may be denied: Why says when
+	Stricter   bool          // an allowed operation may be denied, for the reason Why
 	By         string        // the mechanism; "": none
-	Why        string        // what is missing, or what is stricter; "" for what is enforced as the rule says
-	StartError string        // why no command starts under this policy; "" where one does
-	Backend    string        // "" where no backend can be used
-	Instead    string        // what would enforce more, as something to do
+	Why        string        // what is missing or stricter; "": the decision is enforced exactly
+	StartError string        // why no command starts under this policy; "": one does
+	Backend    string        // "": no backend can be used
+	Instead    string        // how to get a backend that enforces more
 }
 
-// Here says how far the backend enforces an answer to q. layers are what each authority says (explain.Explanation), and are asked for only
-// where a denial isn't enforced by the authority that the answer names: another one's may be.
+// Here returns how the backend enforces an answer to q. layers returns the decision of each authority (explain.Explanation). It is called only if
+// the denial isn't enforced for the authority of the answer: another authority's may be.
 func (r *Report) Here(q explain.Question, a explain.Answer, layers func() []explain.LayerExplanation) Here {
 	if q.Resource == policy.FS {
 		q.Target = a.Target
@@ -38,7 +38,7 @@ func (r *Report) Here(q explain.Question, a explain.Answer, layers func() []expl
 	return h
 }
 
-// decided says how far an authority's decision is enforced, made by a rule or (nil) by a default.
+// decided returns how an authority's decision by a rule, or (nil) a default, is enforced.
 func (r *Report) decided(q explain.Question, allow bool, by policy.Authority, rule *policy.Rule) Here {
 	h := Here{Status: policy.Enforced, By: r.Backend}
 	if q.Resource == policy.Env {
@@ -49,9 +49,9 @@ func (r *Report) decided(q explain.Question, allow bool, by policy.Authority, ru
 			return Here{Status: policy.NotEnforceable, Why: why}
 		}
 	}
-	row := r.rowOf(func(row *policy.Enforceability) bool { return row.Rule == rule && rule != nil })
+	row := r.findRow(func(row *policy.Enforceability) bool { return row.Rule == rule && rule != nil })
 	if !allow && (row == nil || row.Status == policy.Enforced) {
-		if wider := r.rowOf(func(row *policy.Enforceability) bool { return exceeds(row, q, by) }); wider != nil {
+		if wider := r.findRow(func(row *policy.Enforceability) bool { return exceeds(row, q, by) }); wider != nil {
 			return Here{Status: policy.Partly, By: wider.By, Why: wider.ID + ": " + wider.Why}
 		}
 	}
@@ -65,15 +65,15 @@ func (r *Report) decided(q explain.Question, allow bool, by policy.Authority, ru
 	return h
 }
 
-func (r *Report) rowOf(is func(*policy.Enforceability) bool) *policy.Enforceability {
-	i := slices.IndexFunc(r.Rows, func(row policy.Enforceability) bool { return is(&row) })
+func (r *Report) findRow(match func(*policy.Enforceability) bool) *policy.Enforceability {
+	i := slices.IndexFunc(r.Rows, func(row policy.Enforceability) bool { return match(&row) })
 	if i < 0 {
 		return nil
 	}
 	return &r.Rows[i]
 }
 
-// exceeds says whether a row is of a grant of an authority that gives more here than it says, and so perhaps what is asked for.
+// exceeds reports whether a row is for a grant of an authority that allows more here than its rule, possibly the operation of the question.
 func exceeds(row *policy.Enforceability, q explain.Question, by policy.Authority) bool {
 	rule := row.Rule
 	if row.Status == policy.Enforced || rule == nil || rule.Resource != q.Resource || rule.Authority != by {
@@ -103,8 +103,8 @@ func (r *Report) startError(rule *policy.Rule) string {
 	return text
 }
 
-// Warnings are the rules that the backend doesn't enforce as they're written, in the order of the policy. Built-in rules of which the same
-// is to be said are one.
+// Warnings returns the rules that the backend doesn't enforce exactly, in the order of the policy. Built-in rules with the same warning are one
+// entry.
 func (r *Report) Warnings() (out []explain.Warning) {
 	for i := 0; i < len(r.Rows); {
 		row, n := r.Rows[i], 1

@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// instead says how what landlock doesn't enforce would be enforced: by what, why that wasn't taken, and what to do; "": nothing else can.
+// instead returns how to get a backend that enforces more than landlock; "": there is none.
 func instead(b *Backend, name, daemon string) string {
 	root := os.Geteuid() == 0
 	switch {
@@ -27,18 +27,18 @@ func instead(b *Backend, name, daemon string) string {
 	case loader.Contained():
 		return "have toolguardd decide, which isn't set up here (docs/daemon.md: in a container, mount all of /run/toolguard)"
 	case lacksBPF():
-		return "use the bpf backend, for which this kernel's lsm= list lacks bpf: 'toolguard doctor' says how to get it"
+		return "use the bpf backend, for which this kernel's lsm= list lacks bpf: 'toolguard doctor' shows how to get it"
 	case root:
-		return "get the bpf backend, which this machine doesn't have: 'toolguard doctor' says what it needs"
+		return "get the bpf backend, which this machine doesn't have: 'toolguard doctor' shows what it needs"
 	}
 	return "have toolguardd decide, which isn't set up here (docs/daemon.md), or run it as root"
 }
 
-// remedy is what helps where a backend that is set up couldn't be used.
+// remedy returns how to make a backend usable that is set up.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, api.ErrNotPermitted):
-		return fmt.Sprintf("have toolguardd decide, which does so for members of the group toolguard: sudo usermod -aG toolguard %s, and log in again", userName())
+		return fmt.Sprintf("have toolguardd decide, which requires membership in the group toolguard: sudo usermod -aG toolguard %s, and log in again", userName())
 	case errors.Is(err, api.ErrNotRunning):
 		return "have toolguardd decide, which isn't running: sudo systemctl start toolguardd"
 	case os.Geteuid() == 0:
@@ -47,7 +47,7 @@ func remedy(err error) string {
 	return fmt.Sprintf("have toolguardd decide, which can't: %v ('sudo journalctl -u toolguardd' shows more)", err)
 }
 
-// userName is the user's name, as a shell takes it.
+// userName returns the user's name for a shell command.
 func userName() string {
 	if name := os.Getenv("USER"); name != "" && !strings.ContainsAny(name, " '\"$`\\;&|<>()") {
 		return name
@@ -55,7 +55,7 @@ func userName() string {
 	return fmt.Sprintf("$(id -un %d)", os.Getuid())
 }
 
-// lacksBPF reports that the kernel has no LSM programs for certain. Where that can't be read it may have.
+// lacksBPF reports whether the kernel certainly has no BPF LSM. If the list of LSMs can't be read, it returns false.
 func lacksBPF() bool {
 	list := strings.TrimSpace(string(proc.ReadShort("/sys/kernel/security/lsm")))
 	return list != "" && !slices.Contains(strings.Split(list, ","), "bpf")

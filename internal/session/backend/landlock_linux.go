@@ -33,12 +33,12 @@ func byLandlock() (Backend, error) {
 			rows := net.report(c, landlock.Report(c, abi))
 			rows = append(reportRings(c, rows, seccomp.Backend{ABI: abi, Net: net.Enforces()}), reportEnv(c)...)
 			rows = append(append(rows, reportLimits(c)...), reportCgroup(c)...)
-			return append(rows, reportAudit(c, "landlock", "Landlock tells nobody what is executed")...)
+			return append(rows, reportAudit(c, "landlock", "Landlock doesn't report executions")...)
 		},
 	}, nil
 }
 
-// LandlockABI is the kernel's Landlock version, or an error that says what is missing.
+// LandlockABI returns the kernel's Landlock version, or an error with what is missing.
 func LandlockABI() (int, error) {
 	abi, _, err := landlock.Probe()
 	if err != nil {

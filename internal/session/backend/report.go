@@ -11,20 +11,20 @@ import (
 // Report is what a backend would enforce of a policy: the enforceability report.
 type Report struct {
 	Backend  string
-	Rows     []policy.Enforceability // everything, in the order of the policy
-	Gaps     []string                // what this backend can never see
-	Blocking []policy.Enforceability // rows that aren't enforced and that nobody allowed to degrade
-	Notes    []policy.Enforceability // rows that aren't enforced, where that was allowed
+	Rows     []policy.Enforceability // all rules, in the order of the policy
+	Gaps     []string                // the stated gaps of the backend
+	Blocking []policy.Enforceability // rows that aren't enforced, which prevents the start
+	Notes    []policy.Enforceability // rows that aren't enforced, which the user or the policy allows
 	Skipped  bool                    // a backend that enforces more is set up here, and couldn't be used
-	Instead  string                  // what could enforce more, and how to have it; "": nothing that is known of
-	Denials  bool                    // of a run: what the backend denies is reported
+	Instead  string                  // how to get a backend that enforces more; "": unknown
+	Denials  bool                    // of a run: denials are reported
 
-	unseen func(explain.Question) string // see backend
+	unseen func(explain.Question) string // see Backend
 }
 
-// ReportFor reports how far the named backend ("auto" chooses) enforces c on this machine; daemon says whether toolguardd must
-// ("require"), may ("auto") or may not ("none") take part. Rules named in allowDegraded, or by the policy itself, need not be enforced; a name that isn't in the report is an error, since it's a mistake that
-// would otherwise go unnoticed.
+// ReportFor reports the enforceability of c by the named backend ("auto": the best one) on this machine. toolguardd must ("require"), may
+// ("auto") or may not ("none") be used. Rules named in allowDegraded, or by the policy itself, need not be enforced. A name that isn't in the
+// report is an error.
 func ReportFor(c *policy.Compiled, backend, daemon string, allowDegraded []string) (Report, error) {
 	b, err := Choose(backend, daemon, AskDaemon)
 	if err != nil {
@@ -45,7 +45,7 @@ func ReportWith(b *Backend, c *policy.Compiled, name, daemon string, allowDegrad
 	}
 	for _, id := range allowed {
 		if !slices.ContainsFunc(rep.Rows, func(r policy.Enforceability) bool { return r.ID == id }) {
-			return Report{}, fmt.Errorf("%q is no rule of this policy: the ids are those that --dry-run prints", id)
+			return Report{}, fmt.Errorf("%q isn't a rule of this policy: --dry-run prints the IDs", id)
 		}
 	}
 	for _, row := range rep.Rows {
@@ -64,17 +64,17 @@ func ReportWith(b *Backend, c *policy.Compiled, name, daemon string, allowDegrad
 	return rep, nil
 }
 
-// reportTools returns the rows of the tool layer's keys: there is nothing yet that enforces them.
+// reportTools returns the rows of the tool layer's keys, which nothing enforces yet.
 func reportTools(c *policy.Compiled) (rows []policy.Enforceability) {
 	for _, k := range c.ToolKeys {
 		rows = append(rows, policy.Enforceability{
-			ID: k.ID, Position: k.Position, Status: policy.NotEnforceable, By: "this version", Why: "toolguard has no tool layer yet: the key is read and checked alone",
+			ID: k.ID, Position: k.Position, Status: policy.NotEnforceable, By: "this version", Why: "toolguard has no tool layer yet: the key is only parsed and checked",
 		})
 	}
 	return rows
 }
 
-// reportEnv returns the rows of the environment: toolguard itself makes it, so every rule about it holds.
+// reportEnv returns the rows of the environment, which toolguard itself makes.
 func reportEnv(c *policy.Compiled) []policy.Enforceability {
 	var rows []policy.Enforceability
 	for _, r := range c.Rules {

@@ -10,49 +10,49 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
-// Backend is one way to hold a session to its policy.
+// Backend is a selection of mechanisms that enforce a policy.
 type Backend struct {
 	name    string
 	gaps    []string
 	report  func(*Backend, *policy.Compiled) []policy.Enforceability
-	unseen  func(explain.Question) string // why it denies none of what is asked about; "" where it can. nil: it always can
-	Level   int                           // it decides about what Landlock decides about from this ABI on
-	Network *Network                      // that it can hold; nil: none
-	Skipped error                         // why a better one that is set up here wasn't taken; nil: there's none, or it wasn't wanted
-	Maker   Maker                         // of the session in the kernel
-	Image   *image.Image                  // of the policy that was reported on, where this process makes the session
-	Client  *api.Client                   // where toolguardd does
+	unseen  func(explain.Question) string // why it can't deny the operation of a question; "": it can. nil: it always can
+	Level   int                           // it mediates at least what Landlock with this ABI does
+	Network *Network                      // its enforcement of network rules; nil: none
+	Skipped error                         // why a better one that is set up here wasn't selected; nil: there is none, or it isn't wanted
+	Maker   Maker                         // the process that makes the session in the kernel
+	Image   *image.Image                  // the image of the reported policy, if this process makes the session
+	Client  *api.Client                   // of toolguardd, if it makes the session
 
-	Fallback   func() (Backend, error) // what is taken where the session can't be had; nil: nothing is
-	RequiredBy string                  // by what this one is; "": by nothing
+	Fallback   func() (Backend, error) // the next backend if the session can't be made; nil: none
+	RequiredBy string                  // the setting that requires toolguardd; "": none
 }
 
-// Maker is who makes a session in the kernel.
+// Maker is the process that makes a session in the kernel.
 type Maker uint8
 
 const (
-	nobody      Maker = iota // there is none
-	ThisProcess              // this process
+	noMaker Maker = iota // the backend has no session in the kernel
+	ThisProcess
 	Daemon
 )
 
-// AskState is how toolguardd's state is found out.
+// AskState requests toolguardd's state.
 type AskState func() (state, error)
 
-// Choose finds a backend by name. It never falls back from one that was asked for, nor from toolguardd where that must take part.
-func Choose(name, daemon string, asked AskState) (Backend, error) {
+// Choose selects a backend by name. It never replaces a named backend by another one, nor toolguardd if that is required.
+func Choose(name, daemon string, ask AskState) (Backend, error) {
 	setting, where, err := daemonSetting(settingsFile)
 	if err != nil {
 		return Backend{}, err
 	}
 	by := "--daemon require"
 	if setting == "require" {
-		if by = where + ` (daemon = "require", for everybody on this machine)`; daemon == "none" {
-			return Backend{}, fmt.Errorf("%s doesn't go with --daemon none: leave that out", by)
+		if by = where + ` (daemon = "require", for all users of this machine)`; daemon == "none" {
+			return Backend{}, fmt.Errorf("%s contradicts --daemon none: leave that out", by)
 		}
 		daemon = setting
 	}
-	b, err := find(name, daemon, asked)
+	b, err := find(name, daemon, ask)
 	if daemon == "require" {
 		if b.RequiredBy = by; err != nil {
 			err = fmt.Errorf("%s can't be met: %w", by, err)
@@ -61,11 +61,11 @@ func Choose(name, daemon string, asked AskState) (Backend, error) {
 	return b, err
 }
 
-func find(name, daemon string, asked AskState) (Backend, error) {
+func find(name, daemon string, ask AskState) (Backend, error) {
 	if name == "auto" || name == "" {
-		return automatic(daemon, asked)
+		return automatic(daemon, ask)
 	}
-	if b, ok, err := named(name, daemon, asked); ok {
+	if b, ok, err := named(name, daemon, ask); ok {
 		return b, err
 	}
 	return Backend{}, fmt.Errorf("this build has no %s backend; it has: %s", name, strings.Join(Backends, ", "))

@@ -9,14 +9,14 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// Backends are those that this build has.
+// Backends are the backends of this build.
 var Backends = []string{"bpf", "landlock"}
 
-// automatic is the best backend that this build and this machine have.
-func automatic(daemon string, asked AskState) (Backend, error) {
-	b, ok, skipped := remote(daemon, asked)
+// automatic returns the best backend of this build and this machine.
+func automatic(daemon string, ask AskState) (Backend, error) {
+	b, ok, skipped := byDaemon(daemon, ask)
 	if ok && daemon != "require" {
-		b.Fallback = func() (Backend, error) { return automatic("none", asked) }
+		b.Fallback = func() (Backend, error) { return automatic("none", ask) }
 	}
 	if ok || skipped != nil && (daemon == "require" || errors.Is(skipped, api.ErrInterrupted)) {
 		return b, skipped
@@ -30,15 +30,15 @@ func automatic(daemon string, asked AskState) (Backend, error) {
 			skipped = cmp.Or(skipped, err)
 		}
 	}
-	b, _, err := named("landlock", "none", asked)
+	b, _, err := named("landlock", "none", ask)
 	b.Skipped = skipped
 	return b, err
 }
 
-func named(name, daemon string, asked AskState) (b Backend, ok bool, err error) {
+func named(name, daemon string, ask AskState) (b Backend, ok bool, err error) {
 	switch name {
 	case "bpf":
-		b, ok, err := remote(daemon, asked)
+		b, ok, err := byDaemon(daemon, ask)
 		if ok || err != nil && daemon == "require" {
 			return b, true, err
 		}
@@ -46,7 +46,7 @@ func named(name, daemon string, asked AskState) (b Backend, ok bool, err error) 
 		return b, true, err
 	case "landlock":
 		if daemon == "require" {
-			return Backend{}, true, errors.New("toolguardd has no part in the landlock backend: leave --backend landlock out")
+			return Backend{}, true, errors.New("the landlock backend doesn't use toolguardd: leave out --backend landlock")
 		}
 	default:
 		return Backend{}, false, nil

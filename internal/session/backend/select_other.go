@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// Backends are those that this build has: none.
+// Backends are the backends of this build: none.
 var Backends []string
 
 var errPlatform = errors.New("this build has no backend for " + runtime.GOOS + ": nothing is started without confinement")

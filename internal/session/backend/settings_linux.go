@@ -11,10 +11,10 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
-// settingsFile is what root says of every start on this machine: `daemon = "require"`.
+// settingsFile has root's settings for every start on this machine: `daemon = "require"`.
 const settingsFile = "/etc/toolguard/exec.toml"
 
-// daemonSetting is what the settings file says of toolguardd, and where it does; "" where there is no such file or it says nothing.
+// daemonSetting returns the key daemon of the settings file, and its position; "": there is no file or no key.
 func daemonSetting(file string) (value, where string, err error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // package os would take ten times as long, at every start
 	if errors.Is(err, unix.ENOENT) {
@@ -28,7 +28,7 @@ func daemonSetting(file string) (value, where string, err error) {
 		return "", "", os.NewSyscallError("fstat", err)
 	}
 	if !hostfs.OwnedByRoot(st.Uid) || st.Mode&0o022 != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return "", "", fmt.Errorf("%s must be a file of root's that nobody else can write; %s", file, settingsRemedy(file))
+		return "", "", fmt.Errorf("%s must be a regular file that belongs to root and that no other user can write; %s", file, settingsRemedy(file))
 	}
 	text := make([]byte, 4096)
 	n, err := unix.Read(fd, text)
@@ -41,12 +41,12 @@ func daemonSetting(file string) (value, where string, err error) {
 	return parseSettings(file, string(text[:n]))
 }
 
-// settingsRemedy is how root makes the settings file usable.
+// settingsRemedy returns how root makes the settings file usable.
 func settingsRemedy(file string) string {
-	return fmt.Sprintf("root corrects that: make it a regular file, chown root:root %[1]s, chmod 644 %[1]s", file)
+	return fmt.Sprintf("as root: make it a regular file, chown root:root %[1]s, chmod 644 %[1]s", file)
 }
 
-// parseSettings reads the one key that there is. What it takes is TOML, but not all that TOML takes.
+// parseSettings parses the only key. It accepts a subset of TOML.
 func parseSettings(file, text string) (value, where string, err error) {
 	n := 0
 	for line := range strings.Lines(text) {

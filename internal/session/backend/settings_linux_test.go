@@ -23,7 +23,7 @@ func TestDaemonSetting(t *testing.T) {
 		{"# daemon = \"require\"\n", 0o644, "", ""},
 		{"daemon = \"require\"\n", 0o644, "require", ""},
 		{"\n  daemon=\"auto\" # for now\n", 0o600, "auto", ""},
-		{"daemon = \"require\"\n", 0o664, "", "nobody else can write"},
+		{"daemon = \"require\"\n", 0o664, "", "no other user can write"},
 		{"daemon = require\n", 0o644, "", ":1: write daemon"},
 		{"daemon = \"none\"\n", 0o644, "", ":1: write daemon"},
 		{"deamon = \"require\"\n", 0o644, "", "unknown key \"deamon\": there is only the key daemon"},

@@ -37,8 +37,8 @@ func (t twice) File(p string) (fspath.FileID, uint64, error) {
 	return fspath.FileID{}, 1, err
 }
 
-// The programs hold every rule under the other names that the evaluator knows.
-func TestOtherNames(t *testing.T) {
+// The BPF programs enforce rules for the aliases that the evaluator knows.
+func TestAliases(t *testing.T) {
 	const r, w = policy.Read, policy.Write
 	for what, rules := range map[string][]policy.FSRule{
 		"a bind mount": {{Path: "/mnt", Caps: r | w}, {Path: "/data", Caps: r}},
@@ -49,7 +49,7 @@ func TestOtherNames(t *testing.T) {
 		compiled, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/ws", Home: "/ws", Layers: []policy.SourceLayer{l}}, twice{})
 		childtest.Must(t, err)
 		if len(compiled.Links)+len(compiled.Aliases) == 0 {
-			t.Errorf("%s: there is no other name", what)
+			t.Errorf("%s: there is no alias", what)
 		}
 		for _, row := range reportPrograms(compiled, nil) {
 			if row.Status != policy.Enforced {
