@@ -16,8 +16,8 @@ import (
 	"github.com/toolguard/toolguard/internal/audit"
 )
 
-// kept reads a toolguardd's audit, as `toolguard audit export` does, which takes an emulated machine much longer.
-func kept(t *testing.T, state string, do func(line []byte)) {
+// readAudit reads a toolguardd's audit, like `toolguard audit export`, which is much slower on an emulated machine.
+func readAudit(t *testing.T, state string, do func(line []byte)) {
 	t.Helper()
 	r := audit.NewReader(state+"/audit", audit.Cursor{})
 	defer r.Close()
@@ -31,12 +31,12 @@ func kept(t *testing.T, state string, do func(line []byte)) {
 	}
 }
 
-// auditOf are the events of a kind in a toolguardd's audit, or all.
-func auditOf(t *testing.T, state, kind string) (list []told) {
+// auditOf returns the events of a kind in a toolguardd's audit; "": all.
+func auditOf(t *testing.T, state, kind string) (list []seenEvent) {
 	t.Helper()
-	kept(t, state, func(line []byte) {
+	readAudit(t, state, func(line []byte) {
 		if kind == "" || bytes.Contains(line, []byte(`"kind":"`+kind+`"`)) {
-			list = append(list, toldBy(t, line))
+			list = append(list, parseEvent(t, line))
 		}
 	})
 	return list
@@ -51,31 +51,31 @@ func verified(t *testing.T, state string) string {
 	return string(out)
 }
 
-// What happens under toolguardd is kept, also where it's killed amidst it.
+// The events of toolguardd's sessions are recorded, even if it's killed.
 func TestAudit(t *testing.T) {
 	state := t.TempDir()
 	s := serve(t, state)
-	first := newJob(t, nobody, work+"[[access.env]]\nname = \"AWS_*\"\nread = false\n", `read x <OUTSIDE; exit 7`)
+	first := newJob(t, nobodyUID, work+"[[access.env]]\nname = \"AWS_*\"\nread = false\n", `read x <OUTSIDE; exit 7`)
 	first.Env = append(first.Env, "AWS_REGION=x")
 	if got := first.start().status(); got != 7 {
 		t.Errorf("exit status %d", got)
 	}
 	kinds := ""
-	eventually(t, "the session's end is kept", func() bool {
+	eventually(t, "the session's end is recorded", func() bool {
 		kinds = ""
 		for _, e := range auditOf(t, state, "") {
 			kinds += " " + e.Kind
 		}
 		return strings.Contains(kinds, "session_end")
 	})
-	if told := strings.ReplaceAll(kinds, " checkpoint", ""); told == kinds || !strings.Contains(told, "daemon session_start denial session_end") { // one a minute
+	if others := strings.ReplaceAll(kinds, " checkpoint", ""); others == kinds || !strings.Contains(others, "daemon session_start denial session_end") { // one checkpoint a minute
 		t.Error(kinds)
 	}
-	if own, kept := first.told()[0].Removed, auditOf(t, state, "session_start")[0].Removed; !slices.Contains(own, "AWS_REGION") || !slices.Equal(own, kept) {
-		t.Errorf("of its environment %q were removed, and %q are kept", own, kept)
+	if own, recorded := first.reported()[0].Removed, auditOf(t, state, "session_start")[0].Removed; !slices.Contains(own, "AWS_REGION") || !slices.Equal(own, recorded) {
+		t.Errorf("%q were removed from its environment, and %q are recorded", own, recorded)
 	}
-	j := newJob(t, nobody, work, `while :; do read x <OUTSIDE; sleep 0.01; done 2>/dev/null`).start()
-	eventually(t, "it's refused", func() bool { return len(auditOf(t, state, "denial")) > 1 })
+	j := newJob(t, nobodyUID, work, `while :; do read x <OUTSIDE; sleep 0.01; done 2>/dev/null`).start()
+	eventually(t, "there are denials", func() bool { return len(auditOf(t, state, "denial")) > 1 })
 	s.stop(syscall.SIGKILL)
 	verified(t, state)
 	s = serve(t, state)

@@ -23,18 +23,18 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// canaries are secrets, each of which is given to something once.
+// canaries are secrets, each of which is used once.
 type canaries struct {
 	*testing.T
 	n int
 }
 
-// all canaries sing this.
+// song is a part of all canaries.
 const song = "k4n4rikeet"
 
 func canary(n int) string { return fmt.Sprintf("%s%03dyz", song, n) }
 
-// plant has a new canary in each place that says CANARY, and in each that says PERCENT one with percent signs.
+// plant replaces each CANARY by a new canary, and each PERCENT by a percent-encoded one.
 func (c *canaries) plant(text string) string {
 	return regexp.MustCompile("CANARY|PERCENT").ReplaceAllStringFunc(text, func(how string) string {
 		c.n++
@@ -52,10 +52,10 @@ func percent(text string) (out string) {
 	return out
 }
 
-// sung tells whether a canary, or what all of them sing, is in a text, in any of the ways in which something might say it, and around which words.
+// sung reports whether a canary, or song, is in a text, in any of several encodings, and returns the text around it.
 func sung(text, canary string) (around string, is bool) {
 	ways := []string{canary, percent(canary), strings.ToLower(percent(canary)), hex.EncodeToString([]byte(canary))}
-	for skip := range 3 { // how many bytes before it are encoded with its first ones
+	for skip := range 3 { // the bytes before it in its first base64 group
 		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			whole := e.EncodeToString([]byte(strings.Repeat("x", skip) + canary))
 			ways = append(ways, whole[[]int{0, 2, 3}[skip]:len(whole)-1])
@@ -69,7 +69,7 @@ func sung(text, canary string) (around string, is bool) {
 	return "", false
 }
 
-// talkative is a policy of rules of all kinds, under which every program is told of.
+// talkative is a policy with rules of all kinds, which records every execution.
 var talkative = strings.Replace("audit = \"exec\"\n"+netPolicy(
 	allowed+"\nscheme = \"https\"\npath_prefix = \"/open\"", allowed+"\nscheme = \"http\"\npath_prefix = \"/open\"",
 ), "[access]", "[access]\ntls_intercept = true", 1) + `
@@ -82,7 +82,7 @@ name = "AWS_*"
 read = false
 `
 
-// indiscreet are lines for a shell. What is in them somebody else may see, and so may what they do.
+// indiscreet are lines for a shell with secrets that could reach events or logs.
 var indiscreet = []string{
 	`curl -sv -m 60 -u me:CANARY -H 'Cookie: id=CANARY' -H 'X-Api-Key: CANARY' 'http://allowed.test/shut?token=CANARY&neighbour'`,
 	`curl -sv -m 60 -b sid=CANARY 'https://me:CANARY@allowed.test/shut/neighbour?q=CANARY'`,
@@ -99,10 +99,10 @@ var indiscreet = []string{
 	`echo "$GITHUB_TOKEN $SESSION_COOKIE $NEIGHBOUR"; read x <OUTSIDE`,
 }
 
-// what this says isn't HTTP.
+// raw is a malformed HTTP request.
 const raw = "GET /open?token=CANARY HTTP/1.1\r\nHost: allowed.test\r\nCANARY\r\nAuthorization : Basic CANARY\r\n\r\n"
 
-// job does what is indiscreet, and says it all in a file of its own. It ends when there's a file over.
+// job runs the indiscreet lines, with the output in a file of its own. It ends when the file "over" exists.
 func (c *canaries) job(i *internet, uid uint32, flags ...string) *job {
 	c.Helper()
 	j := newJob(c.T, uid, talkative, c.plant(`exec >out 2>&1; echo $* --password CANARY; while read -r line; do bash -c "$line"; done <lines
@@ -118,21 +118,21 @@ echo up >can; until [ -e over ]; do sleep 0.1; done`), append(flags, "--report",
 	return j.start()
 }
 
-// listed may execute what its policy lists, and is refused arguments.
+// listed may execute listed commands, and is denied other arguments.
 func (c *canaries) listed() *job {
 	c.Helper()
-	return newJob(c.T, nobody, work+"\n[access.commands.bash]\nargs = [[\"-c\", \"**\"]]\n[access.commands.echo]\nargs = [[\"well\"]]\n",
+	return newJob(c.T, nobodyUID, work+"\n[access.commands.bash]\nargs = [[\"-c\", \"**\"]]\n[access.commands.echo]\nargs = [[\"well\"]]\n",
 		c.plant(`exec >out 2>&1; /bin/echo neighbour --token CANARY password:CANARY; echo "$BASH_EXECUTION_STRING"`), "--report", "always")
 }
 
-// heard are outputs, by where they come from.
-type heard struct {
+// outputs are texts by their source.
+type outputs struct {
 	*testing.T
 	by map[string]string
 }
 
-// of takes down what a toolguard says.
-func (h *heard) of(args ...string) {
+// ask adds the output of a toolguard command.
+func (h *outputs) ask(args ...string) {
 	h.Helper()
 	out, code := ask(h.T, 0, args...)
 	if code != 0 {
@@ -141,8 +141,8 @@ func (h *heard) of(args ...string) {
 	h.by[strings.Join(args, " ")] += out
 }
 
-// files takes down all that is in a folder.
-func (h *heard) files(dir string) {
+// files adds the files of a folder.
+func (h *outputs) files(dir string) {
 	h.Helper()
 	must(h.T, filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && e.Name() != "token" {
@@ -152,18 +152,18 @@ func (h *heard) files(dir string) {
 	}))
 }
 
-// started takes down what processes were started with.
-func (h *heard) started(pids ...int) {
+// started adds the arguments and environments of processes.
+func (h *outputs) started(pids ...int) {
 	h.Helper()
 	for _, pid := range pids {
 		for _, what := range []string{"cmdline", "environ"} {
-			h.by[fmt.Sprintf("%s of %d", what, pid)] = "it's: " + fileText(h.T, fmt.Sprintf("/proc/%d/%s", pid, what))
+			h.by[fmt.Sprintf("%s of %d", what, pid)] = "contents: " + fileText(h.T, fmt.Sprintf("/proc/%d/%s", pid, what))
 		}
 	}
 }
 
-// asked takes down what is answered at a unix socket.
-func (h *heard) asked(socket, path string) string {
+// get adds the answer to a request to a unix socket.
+func (h *outputs) get(socket, path string) string {
 	h.Helper()
 	out, err := exec.Command("curl", "-sS", "--unix-socket", socket, "http://x"+path).CombinedOutput()
 	must(h.T, err)
@@ -178,8 +178,8 @@ func fileText(t *testing.T, name string) string {
 	return string(text)
 }
 
-// shipped has a toolguard-ship send an audit to sinks of each type, in each format.
-func (h *heard) shipped(state, token string) {
+// shipped adds what toolguard-ship sends to sinks of each type, in each format.
+func (h *outputs) shipped(state, token string) {
 	h.Helper()
 	dir := h.TempDir()
 	var got childtest.Output
@@ -217,7 +217,7 @@ func (h *heard) shipped(state, token string) {
 	defer func() { _, _ = ship.Process.Kill(), ship.Wait() }()
 	end, err := audit.End(state + "/audit")
 	must(h.T, err)
-	eventually(h.T, "all have all", func() bool {
+	eventually(h.T, "all sinks have all records", func() bool {
 		all, _ := audit.ReadCursors(dir + "/state.json")
 		n := 0
 		for _, c := range all {
@@ -228,7 +228,7 @@ func (h *heard) shipped(state, token string) {
 		return n == strings.Count(settings.String(), "[[sink]]")
 	})
 	h.started(ship.Process.Pid)
-	h.asked(dir+"/metrics", "/metrics")
+	h.get(dir+"/metrics", "/metrics")
 	out, err := exec.Command(built+"/toolguard-ship", "--config", dir+"/ship.toml", "status").CombinedOutput()
 	must(h.T, err)
 	h.by["toolguard-ship status"] = string(out)
@@ -240,12 +240,12 @@ func (h *heard) shipped(state, token string) {
 
 var formats = []string{"ocsf", "ecs", "text"}
 
-// TestCanaries: no secret of the guarded's, in variables, arguments, headers or queries, is in anything that toolguard says, keeps or sends.
+// No secret of a confined process, in variables, arguments, headers or queries, is in anything that toolguard prints, records or sends.
 func TestCanaries(t *testing.T) {
 	state := t.TempDir()
 	s := serve(t, state)
 	i := newInternet(t)
-	c, h := &canaries{T: t}, &heard{t, map[string]string{}}
+	c, h := &canaries{T: t}, &outputs{t, map[string]string{}}
 	var live []string
 	for _, format := range formats {
 		live = append(live, followed(t, 0, "--format", format, "--since", "1h", "--follow"))
@@ -254,86 +254,86 @@ func TestCanaries(t *testing.T) {
 	for _, j := range jobs {
 		j.wrote("can", "up")
 	}
-	h.of("sessions", "list")
-	h.of("sessions", "list", "--json")
+	h.ask("sessions", "list")
+	h.ask("sessions", "list", "--json")
 	for _, one := range sessions(t, 0) {
-		h.of("sessions", "show", one.ID)
-		h.of("sessions", "show", "--json", one.ID)
+		h.ask("sessions", "show", one.ID)
+		h.ask("sessions", "show", "--json", one.ID)
 	}
 	h.files(state)
 	h.started(append(egressesOf(t, s.Process.Pid), s.Process.Pid)...)
 
 	listed := c.listed().start()
 	jobs = append(jobs, listed)
-	var own strings.Builder // what the commands say, and nobody else may
+	var own strings.Builder // the output of the commands, where the secrets are
 	var ids []string
 	for n, j := range jobs {
 		must(t, os.WriteFile(j.workspace+"/over", nil, 0o644))
 		j.status()
 		own.WriteString(fileText(t, j.workspace+"/out") + strings.Join(j.Env, " "))
 		h.by[fmt.Sprintf("toolguard exec %d", n)], h.by[j.events] = j.out.String(), fileText(t, j.events)
-		h.of("report", "--events", j.events)
-		h.of("report", "--events", j.events, "--json")
-		if n != 1 { // toolguardd doesn't know of that one
-			ids = append(ids, j.told()[0].Session)
+		h.ask("report", "--events", j.events)
+		h.ask("report", "--events", j.events, "--json")
+		if n != 1 { // toolguardd doesn't own that one
+			ids = append(ids, j.reported()[0].Session)
 		}
 	}
 	if said := listed.out.String(); listed.count("denial", "/usr/bin/echo") != 1 || !strings.Contains(said, "commands.echo, ") {
-		t.Errorf("of the arguments that it was refused is told %+v, and said %q", listed.told(), said)
+		t.Errorf("the events of the denied arguments are %+v, the output is %q", listed.reported(), said)
 	}
 	for _, id := range ids {
-		h.of("report", id)
-		h.of("report", id, "--json")
+		h.ask("report", id)
+		h.ask("report", id, "--json")
 	}
 	for n, format := range formats {
-		h.of("events", "--since", "all", "--format", format)
+		h.ask("events", "--since", "all", "--format", format)
 		for _, id := range ids {
-			eventually(t, "all is heard", func() bool { return strings.Contains(fileText(t, live[n]), "session "+id+" ended") })
+			eventually(t, "all events are received", func() bool { return strings.Contains(fileText(t, live[n]), "session "+id+" ended") })
 		}
 		h.by["events --follow, "+format] = fileText(t, live[n])
 	}
-	h.asked(socket, "/metrics")
-	h.asked(socket, "/healthz")
+	h.get(socket, "/metrics")
+	h.get(socket, "/healthz")
 	s.stop(syscall.SIGTERM)
-	h.by["toolguardd"] = "it says: " + s.said(0)
-	h.of("audit", "verify", state+"/audit")
-	h.of("audit", "verify", "--json", state+"/audit")
-	h.of("audit", "export", state+"/audit")
+	h.by["toolguardd"] = "log: " + s.logSince(0)
+	h.ask("audit", "verify", state+"/audit")
+	h.ask("audit", "verify", "--json", state+"/audit")
+	h.ask("audit", "export", state+"/audit")
 	h.files(state)
 	token := c.plant("CANARY")
 	h.shipped(state, token)
 	h.none(c.n, own.String()+token)
 }
 
-// eventful are outputs that tell of all that happened.
+// eventful are the outputs with all events.
 var eventful = regexp.MustCompile(`^(events .*|audit export .*|.*/0{11}1\.jsonl|the receivers|.*/out-[a-z]+|toolguard-ship)$`)
 
-// none makes sure that the first n canaries, for each of which there was use, aren't in what was heard, in which they could have been found.
-func (h *heard) none(n int, use string) {
+// none checks that the first n canaries were all used, that none is in the outputs, and that the outputs have the events with them.
+func (h *outputs) none(n int, use string) {
 	h.Helper()
 	for n := range n {
 		if _, is := sung(use, canary(n+1)); !is {
-			h.Errorf("there was no use for %s", canary(n+1))
+			h.Errorf("%s wasn't used", canary(n+1))
 		}
 	}
 	sinks := 0
 	for from, text := range h.by {
 		if around, is := sung(text, song); is {
-			h.Errorf("%s tells a secret: …%s…", from, around)
+			h.Errorf("%s contains a secret: …%s…", from, around)
 		}
 		if text == "" && from[0] != '/' {
-			h.Errorf("%s tells nothing at all", from)
+			h.Errorf("%s is empty", from)
 		}
 		if eventful.MatchString(from) {
 			sinks++
 			for _, word := range []string{"neighbour", "***", "/shut/header", "denied.test", "--password"} {
 				if !strings.Contains(text, word) && !(word[0] == '-' && strings.HasSuffix(from, "text")) { // which has no arguments
-					h.Errorf("%s doesn't tell of %s either", from, word)
+					h.Errorf("%s doesn't contain %s either", from, word)
 				}
 			}
 		}
 	}
 	if sinks != 13 {
-		h.Errorf("%d outputs tell of all", sinks)
+		h.Errorf("%d outputs have all events", sinks)
 	}
 }

@@ -1,3 +1,3 @@
-// Package daemon tests toolguardd and the toolguards that ask it, as they are built for users. What takes a kernel that loads LSM
-// programs runs in a virtual machine (make vm-test).
+// Package daemon tests the released programs toolguardd and toolguard together. Tests that need a kernel with BPF LSM run in a virtual machine
+// (make vm-test).
 package daemon

@@ -23,7 +23,7 @@ import (
 	"github.com/toolguard/toolguard/internal/daemontest"
 )
 
-// Where the audit's disk is full no session begins, and those that run stay held, until it isn't.
+// While the audit's disk is full no session begins, and running ones stay enforced.
 func TestAuditDiskFull(t *testing.T) {
 	daemontest.Needs(t)
 	state := t.TempDir()
@@ -32,56 +32,56 @@ func TestAuditDiskFull(t *testing.T) {
 	must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=128k"))
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	serve(t, state)
-	held := newJob(t, nobody, work, keepLooking).start()
-	held.wrote("can", "no")
+	confined := newJob(t, nobodyUID, work, keepLooking).start()
+	confined.wrote("can", "no")
 	must(t, os.WriteFile(dir+"/ballast", make([]byte, 104<<10), 0o600))
-	refused := ""
-	eventually(t, "none begins", func() bool {
-		j := newJob(t, nobody, work, "for i in $(seq 100); do read x <OUTSIDE; done 2>/dev/null; true")
+	rejected := ""
+	eventually(t, "no session begins", func() bool {
+		j := newJob(t, nobodyUID, work, "for i in $(seq 100); do read x <OUTSIDE; done 2>/dev/null; true")
 		begins := j.start().status() == 0
-		refused = j.out.String()
+		rejected = j.out.String()
 		return !begins
 	})
-	if !strings.Contains(refused, "the events of a session couldn't be recorded") || !strings.Contains(refused, "no space left") {
-		t.Error(refused)
+	if !strings.Contains(rejected, "the events of a session couldn't be recorded") || !strings.Contains(rejected, "no space left") {
+		t.Error(rejected)
 	}
-	must(t, os.WriteFile(held.workspace+"/can", []byte("?"), 0o666))
-	held.wrote("can", "no")
+	must(t, os.WriteFile(confined.workspace+"/can", []byte("?"), 0o666))
+	confined.wrote("can", "no")
 	must(t, os.Remove(dir+"/ballast"))
-	eventually(t, "one begins again", func() bool { return newJob(t, nobody, work, "true").start().status() == 0 })
-	must(t, held.Process.Signal(syscall.SIGTERM))
-	held.status()
+	eventually(t, "sessions begin again", func() bool { return newJob(t, nobodyUID, work, "true").start().status() == 0 })
+	must(t, confined.Process.Signal(syscall.SIGTERM))
+	confined.status()
 	if out := verified(t, state); !strings.Contains(out, "couldn't be kept") {
 		t.Error(out)
 	}
 }
 
-// The clock is set back and forth while sessions run: they stay held, nothing is lost, and the order of events is their numbers'.
+// The clock is set back and forth while sessions run: they stay enforced, no event is lost, and the events are ordered by number.
 func TestClockJumps(t *testing.T) {
 	state := t.TempDir()
 	serve(t, state)
-	j := newJob(t, nobody, work, keepLooking).start()
+	j := newJob(t, nobodyUID, work, keepLooking).start()
 	for _, by := range []time.Duration{-26 * time.Hour, 52 * time.Hour, -26 * time.Hour} {
 		j.wrote("can", "no")
-		told := len(auditOf(t, state, "denial"))
+		before := len(auditOf(t, state, "denial"))
 		now := unix.NsecToTimespec(time.Now().Add(by).UnixNano())
 		must(t, unix.ClockSettime(unix.CLOCK_REALTIME, &now))
 		must(t, os.WriteFile(j.workspace+"/can", []byte("?"), 0o666))
 		j.wrote("can", "no")
-		eventually(t, "denials are told", func() bool { return len(auditOf(t, state, "denial")) > told })
-		if got := newJob(t, nobody, work, "exit 7").start().status(); got != 7 {
+		eventually(t, "denials are reported", func() bool { return len(auditOf(t, state, "denial")) > before })
+		if got := newJob(t, nobodyUID, work, "exit 7").start().status(); got != 7 {
 			t.Errorf("after %v a session ends with %d", by, got)
 		}
 	}
 	must(t, j.Process.Signal(syscall.SIGTERM))
 	j.status()
-	eventually(t, "the session's end is kept", func() bool { return len(auditOf(t, state, "session_end")) == 4 })
+	eventually(t, "the sessions' ends are recorded", func() bool { return len(auditOf(t, state, "session_end")) == 4 })
 	out := verified(t, state)
 	if !strings.Contains(out, "sound:") || strings.Contains(out, "lost") || strings.Contains(out, "uncounted") {
 		t.Error(out)
 	}
-	// What was told while it was 26 hours ago isn't of the last hour, what was before and after is.
-	text, code := ask(t, nobody, "events", "--since", "1h", "--json", "--kind", "session_end")
+	// Events from when the clock was 26 hours back aren't of the last hour, those before and after are.
+	text, code := ask(t, nobodyUID, "events", "--since", "1h", "--json", "--kind", "session_end")
 	if code != 0 || strings.Count(text, "\n") < 1 || strings.Count(text, "\n") > 3 {
 		t.Errorf("%d, %s", code, text)
 	}
@@ -89,21 +89,21 @@ func TestClockJumps(t *testing.T) {
 
 var kills = flag.Int("kills", 6, "how often toolguardd and the shipper are killed in a storm")
 
-// toolguardd and the shipper are killed again and again, whenever, while sessions are refused something as fast as they ask: the audit
-// is sound, what the kernel has counted is what each session did, what was told and what gaps count isn't more, and the receiver has
-// every record, in order, some of them twice. The audit's files are small: each toolguardd reads the last one as it starts.
+// toolguardd and the shipper are killed at random times while sessions cause denials as fast as they can: the audit is sound, the kernel has
+// counted each session's denials, no more are reported and counted in gaps, and the receiver has every record, in order, some of them twice. The
+// audit's files are small, because each toolguardd reads the last one at its start.
 func TestKilledInAStorm(t *testing.T) {
 	settings(t, "[audit]\nfile_size = 1048576\n")
 	state := t.TempDir()
 	s := serve(t, state)
 	var list []*job
-	for _, uid := range []uint32{nobody, other, nobody} {
+	for _, uid := range []uint32{nobodyUID, other, nobodyUID} {
 		j := newJob(t, uid, work, `n=0
 while [ ! -e stop ]; do read x <OUTSIDE; n=$((n+1)); done 2>/dev/null
 echo $n >can`)
 		list = append(list, j.floods(19))
 	}
-	eventually(t, "they're refused", func() bool { return len(auditOf(t, state, "denial")) > len(list) })
+	eventually(t, "there are denials", func() bool { return len(auditOf(t, state, "denial")) > len(list) })
 	shipped, ship := shipper(t, state)
 	end := ship()
 	pause := func() { time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond) }
@@ -118,7 +118,7 @@ echo $n >can`)
 		end()
 		end = ship()
 	}
-	eventually(t, "they're taken over", func() bool { return len(sessions(t, 0)) == len(list) })
+	eventually(t, "the sessions are taken over", func() bool { return len(sessions(t, 0)) == len(list) })
 	for _, j := range list {
 		must(t, os.WriteFile(j.workspace+"/stop", nil, 0o644))
 	}
@@ -128,22 +128,22 @@ echo $n >can`)
 			t.Fatalf("exit status %d", got)
 		}
 	}
-	eventually(t, "their ends are kept", func() bool { return len(auditOf(t, state, "session_end")) == len(list) })
+	eventually(t, "their ends are recorded", func() bool { return len(auditOf(t, state, "session_end")) == len(list) })
 	sums := summed(t, state)
 	for _, j := range list {
-		n, sum := j.did(), sums[j.told()[0].Session]
-		if sum.counted != n || sum.told == 0 || sum.told > n {
-			t.Errorf("the session was refused %d times, its end says %d, and %d are told", n, sum.counted, sum.told)
+		n, sum := j.did(), sums[j.reported()[0].Session]
+		if sum.counted != n || sum.reported == 0 || sum.reported > n {
+			t.Errorf("the session had %d denials, its end reports %d, and %d are reported", n, sum.counted, sum.reported)
 		}
 		did += n
 	}
 	for _, sum := range sums {
 		all = all.and(sum)
 	}
-	t.Logf("%d kills of each: they did %d, the kernel counted %d; %d told, %d counted in gaps, %d gaps that don't know",
-		*kills, did, all.counted, all.told, all.gaps, all.inexact)
-	if all.told+all.gaps > did || all.told+all.gaps < did && all.inexact == 0 {
-		t.Errorf("of %d, %d were told and %d counted, and %d gaps don't know", did, all.told, all.gaps, all.inexact)
+	t.Logf("%d kills of each: they did %d, the kernel counted %d; %d reported, %d counted in gaps, %d gaps without a number",
+		*kills, did, all.counted, all.reported, all.gaps, all.inexact)
+	if all.reported+all.gaps > did || all.reported+all.gaps < did && all.inexact == 0 {
+		t.Errorf("of %d, %d were reported and %d counted, and %d gaps have no number", did, all.reported, all.gaps, all.inexact)
 	}
 	s.stop(syscall.SIGTERM)
 	if out := verified(t, state); !strings.Contains(out, "sound:") {
@@ -152,14 +152,14 @@ echo $n >can`)
 	arrived(t, state, shipped)
 }
 
-// floods starts a job that asks as fast as it can. It's as nice as others need who are to get on meanwhile.
+// floods starts a job with a nice value, so that the other processes make progress.
 func (j *job) floods(nice int) *job {
 	j.t.Helper()
 	j.Path, j.Args = "/usr/bin/nice", append([]string{"nice", "-n", fmt.Sprint(nice)}, j.Args...)
 	return j.start()
 }
 
-// did is how often the command says that it was refused.
+// did is the number of denials that the command counted.
 func (j *job) did() uint64 {
 	j.t.Helper()
 	text, err := os.ReadFile(j.workspace + "/can")
@@ -189,14 +189,14 @@ func shipper(t *testing.T, state string) (file string, start func() (end func())
 	}
 }
 
-// arrived waits until a receiver's file has each record of an audit, in order, when what came again is left out, which must be the same.
+// arrived waits until a receiver's file has each record of an audit, in order. Duplicates must be equal, and don't count.
 func arrived(t *testing.T, state, file string) {
 	t.Helper()
 	want, err := exec.Command(built+"/toolguard", "audit", "export", state+"/audit").Output()
 	must(t, err)
 	var got strings.Builder
 	again := 0
-	eventually(t, "all has arrived", func() bool {
+	eventually(t, "all records have arrived", func() bool {
 		text, err := os.ReadFile(file)
 		must(t, err)
 		got.Reset()
@@ -205,7 +205,7 @@ func arrived(t *testing.T, state, file string) {
 		for line := range strings.Lines(string(text)) {
 			var e struct{ Metadata struct{ UID string } }
 			if json.Unmarshal([]byte(line), &e) != nil {
-				continue // it was killed within it
+				continue // the shipper was killed while it wrote this line
 			}
 			switch before, ok := seen[e.Metadata.UID]; {
 			case !ok:
@@ -221,18 +221,18 @@ func arrived(t *testing.T, state, file string) {
 	})
 	t.Logf("%d records arrived, %d of them twice", strings.Count(got.String(), "\n"), again)
 	if got.String() != string(want) {
-		t.Error("what arrived isn't what the audit has")
+		t.Error("the received records aren't those of the audit")
 	}
 }
 
-// storm is what an audit says of a session.
-type storm struct{ told, gaps, counted, inexact uint64 }
+// storm has the sums of a session's records in an audit.
+type storm struct{ reported, gaps, counted, inexact uint64 }
 
 func (s storm) and(o storm) storm {
-	return storm{s.told + o.told, s.gaps + o.gaps, s.counted + o.counted, s.inexact + o.inexact}
+	return storm{s.reported + o.reported, s.gaps + o.gaps, s.counted + o.counted, s.inexact + o.inexact}
 }
 
-// summed is what an audit says of each session, and, as "", of none.
+// summed returns the sums of each session's records in an audit, and of those without a session ("").
 func summed(t *testing.T, state string) map[string]storm {
 	t.Helper()
 	sums := map[string]storm{}
@@ -240,7 +240,7 @@ func summed(t *testing.T, state string) map[string]storm {
 		is, u := storm{}, &e.Unmapped
 		switch {
 		case u.Kind == "denial":
-			is.told = max(1, e.Count)
+			is.reported = max(1, e.Count)
 		case u.Kind == "gap" && u.Extra.Exact == "true":
 			is.gaps = e.Count
 		case u.Kind == "gap":
@@ -253,7 +253,7 @@ func summed(t *testing.T, state string) map[string]storm {
 	return sums
 }
 
-// record is what these tests look at of one of an audit's.
+// record has the fields of an audit's record that these tests check.
 type record struct {
 	Time     int64
 	Count    uint64
@@ -266,14 +266,14 @@ type record struct {
 
 func eachRecord(t *testing.T, state string, do func(*record)) {
 	t.Helper()
-	kept(t, state, func(line []byte) {
+	readAudit(t, state, func(line []byte) {
 		var e record
 		must(t, json.Unmarshal(line, &e))
 		do(&e)
 	})
 }
 
-// memory is how much a process takes, in bytes.
+// memory returns the resident memory of a process, in bytes.
 func memory(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "statm"))
@@ -283,9 +283,9 @@ func memory(t *testing.T, pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// Several sessions are refused as fast as they ask, some of them always the same, others always something else: what isn't told is
-// counted, toolguardd stays small, and others' events come, and aren't kept after many that happened later. Meanwhile they get other
-// policies, again and again, and each denial is told by the one that decided it.
+// Several sessions cause denials as fast as they can, equal ones or different ones: denials that aren't reported are counted, the memory of
+// toolguardd stays bounded, and other sessions' events arrive, and aren't recorded after many later ones. Meanwhile the sessions' policies change
+// repeatedly, and each denial is described by the policy that decided.
 func TestStorm(t *testing.T) {
 	state := t.TempDir()
 	s := serve(t, state)
@@ -304,13 +304,13 @@ open("can","w").write(str(n))'`
 		if i == 1 {
 			what = `os.path.dirname("OUTSIDE")+"/events/x%d"%n, os.O_CREAT|os.O_WRONLY`
 		}
-		list = append(list, newJob(t, nobody, work, strings.ReplaceAll(flood, "%s", what)).floods(5))
+		list = append(list, newJob(t, nobodyUID, work, strings.ReplaceAll(flood, "%s", what)).floods(5))
 	}
-	eventually(t, "all are refused", func() bool {
-		refused := slices.DeleteFunc(sessions(t, nobody), func(s api.Session) bool { return s.Denied < 1000 })
-		return len(refused) == len(list)
+	eventually(t, "all have many denials", func() bool {
+		denied := slices.DeleteFunc(sessions(t, nobodyUID), func(s api.Session) bool { return s.Denied < 1000 })
+		return len(denied) == len(list)
 	})
-	heard := follow(t, other, "--kind", "denial")
+	received := follow(t, other, "--kind", "denial")
 	begin := time.Now()
 	most, others := int64(0), map[string]bool{}
 	quiet := func(seen func(target string) bool) {
@@ -318,28 +318,28 @@ open("can","w").write(str(n))'`
 		j.start().status()
 		others[j.outside] = true
 		if seen != nil {
-			eventually(t, "the other one's denial is told", func() bool { return seen(j.outside) })
+			eventually(t, "the other user's denial is received", func() bool { return seen(j.outside) })
 		}
 	}
-	eventually(t, "it hears", func() bool { // it has nothing to say when it's ready
+	eventually(t, "the subscription has begun", func() bool { // toolguard events prints nothing when it has subscribed
 		quiet(nil)
-		return len(heard()) > 0
+		return len(received()) > 0
 	})
 	const another = work + "[[access.fs]]\npath = \"OUTSIDE\"\nexecute = true\n"
 	reloads := 0
 	for reloads < 2 || time.Since(begin) < 8*time.Second {
-		quiet(func(target string) bool { return strings.Contains(fmt.Sprint(heard()), target) })
+		quiet(func(target string) bool { return strings.Contains(fmt.Sprint(received()), target) })
 		most = max(most, memory(t, s.Process.Pid))
-		for _, x := range sessions(t, nobody) {
+		for _, x := range sessions(t, nobodyUID) {
 			j := list[slices.IndexFunc(list, func(j *job) bool { return filepath.Dir(j.workspace) == x.Home })]
 			file := j.write("../next.toml", []string{another, work}[reloads%2])
-			if out, code := ask(t, nobody, "sessions", "reload", x.ID, "--policy", file); code != 0 {
+			if out, code := ask(t, nobodyUID, "sessions", "reload", x.ID, "--policy", file); code != 0 {
 				t.Fatalf("reload: %d, %s", code, out)
 			}
 		}
 		reloads++
 	}
-	for _, x := range sessions(t, nobody) {
+	for _, x := range sessions(t, nobodyUID) {
 		if x.Reloads != reloads {
 			t.Errorf("%d reloads, and %+v", reloads, x)
 		}
@@ -355,11 +355,11 @@ open("can","w").write(str(n))'`
 		}
 		did += j.did()
 	}
-	eventually(t, "all ends are kept", func() bool { return len(auditOf(t, state, "session_end")) == len(list)+len(others) })
+	eventually(t, "all ends are recorded", func() bool { return len(auditOf(t, state, "session_end")) == len(list)+len(others) })
 	sums := summed(t, state)
 	all := storm{gaps: sums[""].gaps}
 	for _, j := range list {
-		all = all.and(sums[j.told()[0].Session])
+		all = all.and(sums[j.reported()[0].Session])
 	}
 	overtaken, late := 0, time.Duration(0)
 	happened, rules, changes := []int64{}, map[string]uint64{}, 0
@@ -381,20 +381,20 @@ open("can","w").write(str(n))'`
 		}
 		happened = append(happened, e.Time)
 	})
-	t.Logf("%.0f denials a second: %d, of which %d were told, %d counted in gaps and %d by the kernel; toolguardd took %d MiB, %d before; "+
-		"before one of %d others' stand %d of %d records that happened later, by %v at most",
-		float64(did)/spent.Seconds(), did, all.told, all.gaps, all.counted, most>>20, before>>20, len(others), overtaken, len(happened), late)
-	if all.told+all.gaps != all.counted || all.counted < did { // what python is refused as it starts is in it
-		t.Errorf("%d denials, %d told, %d counted in gaps and %d by the kernel", did, all.told, all.gaps, all.counted)
+	t.Logf("%.0f denials a second: %d, of which %d were reported, %d counted in gaps and %d by the kernel; toolguardd used %d MiB, %d before; "+
+		"before one of %d other sessions' records are %d of %d later ones, by %v at most",
+		float64(did)/spent.Seconds(), did, all.reported, all.gaps, all.counted, most>>20, before>>20, len(others), overtaken, len(happened), late)
+	if all.reported+all.gaps != all.counted || all.counted < did { // includes the denials of python's start
+		t.Errorf("%d denials, %d reported, %d counted in gaps and %d by the kernel", did, all.reported, all.gaps, all.counted)
 	}
 	if changes != reloads*len(list) {
-		t.Errorf("of %d reloads of %d sessions %d are kept", reloads, len(list), changes)
+		t.Errorf("of %d reloads of %d sessions %d are recorded", reloads, len(list), changes)
 	}
 	if rules["fs.2 rule_denies"] == 0 || rules[" outside_workspace"] == 0 || len(rules) != 2 {
-		t.Errorf("%d reloads, and what decided is %v", reloads, rules)
+		t.Errorf("%d reloads, and the deciding rules are %v", reloads, rules)
 	}
 	if most > before+100<<20 {
-		t.Errorf("toolguardd takes %d MiB, and took %d", most>>20, before>>20)
+		t.Errorf("toolguardd uses %d MiB, and used %d", most>>20, before>>20)
 	}
 	verified(t, state)
 }

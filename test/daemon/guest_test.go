@@ -32,17 +32,17 @@ write = true
 execute = true
 `
 
-// and what is outside.
+// more is work, and reading the file outside.
 const more = work + `
 [[access.fs]]
 path = "OUTSIDE"
 read = true
 `
 
-// keepLooking says in a file, again and again, whether the command can read what is outside.
+// keepLooking is a script that writes repeatedly to a file whether the command can read the file outside.
 const keepLooking = `while :; do read x 2>/dev/null <OUTSIDE && echo yes >can || echo no >can; sleep 0.05; done`
 
-// An ordinary user's command is held to the policy by the kernel's programs, and told of as root's is.
+// The BPF programs enforce the policy of an ordinary user's command, and its events are the same as root's.
 func TestExec(t *testing.T) {
 	if n := childtest.Filters(t, share(t).Process.Pid); n != 2 {
 		t.Errorf("toolguardd has loaded %d of its two system call filters", n)
@@ -51,14 +51,14 @@ func TestExec(t *testing.T) {
 	for _, x := range []struct {
 		policy, script string
 		status         int
-		denied         string // what is, beside the file that is outside; "no": nothing
+		denied         string // the suffix of the denied file's name after that of the file outside; "no": none is denied
 	}{
 		{more, read, 5, "no"},
 		{work, read, 7, ""},
-		{more + "update = true\n", `x=$(` + opened + `) && exit 5; exit 7`, 5, "no"}, // O_CREAT makes nothing there
+		{more + "update = true\n", `x=$(` + opened + `) && exit 5; exit 7`, 5, "no"}, // O_CREAT creates no file there
 		{more + "update = true\n", `x=$(` + opened + ` && echo >OUTSIDE-new); exit 7`, 7, "-new"},
 	} {
-		j := newJob(t, nobody, x.policy, x.script)
+		j := newJob(t, nobodyUID, x.policy, x.script)
 		must(t, os.Chmod(j.outside, 0o666))
 		must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0))
 		if got := j.start().status(); got != x.status {
@@ -69,21 +69,21 @@ func TestExec(t *testing.T) {
 			n, want = j.count("denial", ""), 0
 		}
 		if n != want || j.count("session_end", "") != 1 {
-			t.Errorf("%s: %d denials in the events, want %d: %+v", x.script, n, want, j.told())
+			t.Errorf("%s: %d denials in the events, want %d: %+v", x.script, n, want, j.reported())
 		}
 	}
 }
 
-// A user sees and ends his own sessions, root all, others none.
-func TestWhoMay(t *testing.T) {
+// A user sees and ends the user's own sessions, root all, other users none.
+func TestPermissions(t *testing.T) {
 	share(t)
-	j := newJob(t, nobody, work, `trap '' TERM; echo up >can; setsid sh -c "trap '' TERM; while :; do sleep 1; done" & while :; do sleep 1; done`).start()
+	j := newJob(t, nobodyUID, work, `trap '' TERM; echo up >can; setsid sh -c "trap '' TERM; while :; do sleep 1; done" & while :; do sleep 1; done`).start()
 	j.wrote("can", "up")
-	list := sessions(t, nobody)
+	list := sessions(t, nobodyUID)
 	if len(list) != 1 || list[0].PID != j.Process.Pid || list[0].State != "running" {
 		t.Fatalf("%+v", list)
 	}
-	for uid, sees := range map[uint32]bool{nobody: true, 0: true, other: false} {
+	for uid, sees := range map[uint32]bool{nobodyUID: true, 0: true, other: false} {
 		if out, code := ask(t, uid, "sessions", "list"); code != 0 || strings.Contains(out, list[0].ID) != sees {
 			t.Errorf("user %d sees: %d, %s", uid, code, out)
 		}
@@ -94,25 +94,25 @@ func TestWhoMay(t *testing.T) {
 			t.Errorf("another user: %v: %d, %s", args, code, out)
 		}
 	}
-	if out, code := ask(t, nobody, "sessions", "kill", list[0].ID); code != 0 {
+	if out, code := ask(t, nobodyUID, "sessions", "kill", list[0].ID); code != 0 {
 		t.Errorf("kill: %d, %s", code, out)
 	}
 	if got := j.status(); got != 128+int(syscall.SIGKILL) {
 		t.Errorf("the command that was killed: %d", got)
 	}
-	eventually(t, "nothing of it is left", func() bool { return len(sessions(t, 0)) == 0 && !runs(t, j.workspace) })
+	eventually(t, "the session has ended", func() bool { return len(sessions(t, 0)) == 0 && !runs(t, j.workspace) })
 }
 
-// What is known of a session is shown, in words and for machines.
+// sessions show prints a session for people, and as JSON.
 func TestShow(t *testing.T) {
 	share(t)
-	j := newJob(t, nobody, work, `read x <OUTSIDE; echo up >can; read x <OUTSIDE; sleep 1000; exit`, "--tool", "builder", "--agent", "night", "--limits", "pids=50").start()
+	j := newJob(t, nobodyUID, work, `read x <OUTSIDE; echo up >can; read x <OUTSIDE; sleep 1000; exit`, "--tool", "builder", "--agent", "night", "--limits", "pids=50").start()
 	j.wrote("can", "up")
-	eventually(t, "both denials are told", func() bool { return j.count("denial", j.outside) == 2 })
-	s := sessions(t, nobody)[0]
-	text, code := ask(t, nobody, "sessions", "show", s.ID)
+	eventually(t, "both denials are reported", func() bool { return j.count("denial", j.outside) == 2 })
+	s := sessions(t, nobodyUID)[0]
+	text, code := ask(t, nobodyUID, "sessions", "show", s.ID)
 	for _, want := range []string{
-		"session    " + s.ID, "state      running", "command    bash -c read x <", "since      20[0-9-]{8} [0-9:]{8} \\([0-9hm]+s\\)", fmt.Sprint("user       ", nobody),
+		"session    " + s.ID, "state      running", "command    bash -c read x <", "since      20[0-9-]{8} [0-9:]{8} \\([0-9hm]+s\\)", fmt.Sprint("user       ", nobodyUID),
 		fmt.Sprint("toolguard  process ", j.Process.Pid), `policy     \S+ \([0-9a-f]{12}\), ` + s.Files[0], "reloads    0", "workspace  " + j.workspace, "threads    [23]$", fmt.Sprint("denied     ", s.Denied),
 		"tool       builder", "agent      night", "cgroup     " + s.Cgroup,
 	} {
@@ -120,7 +120,7 @@ func TestShow(t *testing.T) {
 			t.Errorf("%d, no %q in\n%s", code, want, text)
 		}
 	}
-	machines, code := ask(t, nobody, "sessions", "show", "--json", s.ID)
+	machines, code := ask(t, nobodyUID, "sessions", "show", "--json", s.ID)
 	var got api.Session
 	must(t, json.Unmarshal([]byte(machines), &got))
 	if code != 0 || !reflect.DeepEqual(got, s) || s.Denied < 2 {
@@ -128,13 +128,13 @@ func TestShow(t *testing.T) {
 	}
 	must(t, j.Process.Signal(syscall.SIGTERM))
 	j.status()
-	eventually(t, "it isn't shown any more", func() bool {
-		text, code := ask(t, nobody, "sessions", "show", s.ID)
+	eventually(t, "it's no longer shown", func() bool {
+		text, code := ask(t, nobodyUID, "sessions", "show", s.ID)
 		return code == 2 && strings.Contains(text, "there is no session "+s.ID)
 	})
 }
 
-// runs tells whether a process works in a folder.
+// runs reports whether a process has a working directory.
 func runs(t *testing.T, dir string) bool { return running(t, dir) > 0 }
 
 func running(t *testing.T, dir string) (n int) {
@@ -149,79 +149,79 @@ func running(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// A session that runs gets another policy at once.
+// A reload changes the policy of a running session at once.
 func TestReload(t *testing.T) {
 	share(t)
-	j := newJob(t, nobody, work, keepLooking).start()
+	j := newJob(t, nobodyUID, work, keepLooking).start()
 	j.wrote("can", "no")
-	id := sessions(t, nobody)[0].ID
+	id := sessions(t, nobodyUID)[0].ID
 	for _, x := range []struct{ policy, can string }{{more, "yes"}, {work, "no"}, {more, "yes"}, {work, "no"}} {
 		file := j.write("../next.toml", x.policy)
-		if out, code := ask(t, nobody, "sessions", "reload", id, "--policy", file); code != 0 {
+		if out, code := ask(t, nobodyUID, "sessions", "reload", id, "--policy", file); code != 0 {
 			t.Fatalf("reload: %d, %s", code, out)
 		}
 		j.wrote("can", x.can)
 	}
-	if s := sessions(t, nobody)[0]; s.Reloads != 4 || s.Home != filepath.Dir(j.workspace) {
+	if s := sessions(t, nobodyUID)[0]; s.Reloads != 4 || s.Home != filepath.Dir(j.workspace) {
 		t.Errorf("%+v", s)
 	}
 	must(t, j.Process.Signal(syscall.SIGTERM))
 	j.status()
-	for _, e := range j.told() {
+	for _, e := range j.reported() {
 		if e.Reason == "engine_error" {
-			t.Errorf("an event is told by another policy than the one that decided: %+v", e)
+			t.Errorf("an event is described by another policy than the one that decided: %+v", e)
 		}
 	}
 }
 
-// toolguardd is killed, and nothing is let go: what runs stays held, nothing new begins, and the next one takes it over.
+// toolguardd is killed: sessions stay enforced, no new one begins, and the next toolguardd takes them over.
 func TestTakeOver(t *testing.T) {
 	state := t.TempDir()
 	s := serve(t, state)
-	j := newJob(t, nobody, work, keepLooking, "--limits", "pids=50").start()
+	j := newJob(t, nobodyUID, work, keepLooking, "--limits", "pids=50").start()
 	j.wrote("can", "no")
-	lingering := newJob(t, nobody, work, `sleep 1000 >/dev/null 2>&1 & echo up >can`, "--linger").start()
+	lingering := newJob(t, nobodyUID, work, `sleep 1000 >/dev/null 2>&1 & echo up >can`, "--linger").start()
 	lingering.wrote("can", "up")
 	lingering.status()
-	before := sessions(t, nobody)
+	before := sessions(t, nobodyUID)
 	s.stop(syscall.SIGKILL)
 
-	for range 5 { // what it could once, it can't again and again
+	for range 5 { // the policy stays enforced
 		must(t, os.WriteFile(j.workspace+"/can", []byte("?"), 0o666))
 		j.wrote("can", "no")
 	}
-	if refused := newJob(t, nobody, work, "true"); refused.start().status() != 125 {
-		t.Error("without toolguardd a session that needs it begins")
+	if rejected := newJob(t, nobodyUID, work, "true"); rejected.start().status() != 125 {
+		t.Error("a session that requires toolguardd begins without it")
 	}
 
 	serve(t, state)
-	after := sessions(t, nobody)
+	after := sessions(t, nobodyUID)
 	if len(before) != 2 || len(after) != 2 || after[0].ID != before[0].ID || after[1].ID != before[1].ID || after[1].State != "left" {
 		t.Fatalf("before %+v, after %+v", before, after)
 	}
-	told := j.count("denial", j.outside)
-	eventually(t, "its refusals are told again, after a gap", func() bool {
-		return j.count("gap", "") > 0 && j.count("denial", j.outside) > told
+	count := j.count("denial", j.outside)
+	eventually(t, "its denials are reported again, after a gap", func() bool {
+		return j.count("gap", "") > 0 && j.count("denial", j.outside) > count
 	})
 	must(t, j.Process.Kill())
 	_ = j.Wait()
-	if out, code := ask(t, nobody, "sessions", "kill", after[1].ID); code != 0 {
-		t.Errorf("kill what lingers: %d, %s", code, out)
+	if out, code := ask(t, nobodyUID, "sessions", "kill", after[1].ID); code != 0 {
+		t.Errorf("kill the lingering session: %d, %s", code, out)
 	}
-	eventually(t, "all is gone", func() bool { return len(sessions(t, 0)) == 0 && !runs(t, lingering.workspace) })
-	eventually(t, "nothing is left of it", func() bool {
+	eventually(t, "all sessions have ended", func() bool { return len(sessions(t, 0)) == 0 && !runs(t, lingering.workspace) })
+	eventually(t, "the cgroup and the files are removed", func() bool {
 		_, err := os.Stat(after[0].Cgroup)
 		left, _ := filepath.Glob(state + "/sessions/*")
 		return os.IsNotExist(err) && len(left) == 0
 	})
 }
 
-// A toolguardd that is killed while a session gets another policy leaves a file that says so and a kernel, or a session within, that holds to
-// the one before. The next one finishes it.
+// A toolguardd that is killed during a reload may leave the new policy in the session's file, and the former one in the kernel or in a nested
+// session. The next toolguardd completes the reload.
 func TestKilledInReload(t *testing.T) {
 	state := t.TempDir()
 	s := serve(t, state)
-	j := newJob(t, nobody, more+reach(), built+`/toolguard exec --daemon require --policy inner.toml --report never -- bash -c '`+
+	j := newJob(t, nobodyUID, more+reach(), built+`/toolguard exec --daemon require --policy inner.toml --report never -- bash -c '`+
 		strings.ReplaceAll(keepLooking, ">can", ">in")+`' &
 `+keepLooking)
 	j.write("inner.toml", more)
@@ -232,11 +232,11 @@ func TestKilledInReload(t *testing.T) {
 		j.wrote("in", what)
 	}
 	can("yes")
-	id := sessions(t, nobody)[0].ID
+	id := sessions(t, nobodyUID)[0].ID
 	file := state + "/sessions/" + id + "/session.json"
 	var narrow []byte
 	for _, x := range []struct{ policy, can string }{{work, "no"}, {more, "yes"}} {
-		if out, code := ask(t, nobody, "sessions", "reload", id, "--policy", j.write("../next.toml", x.policy+reach())); code != 0 {
+		if out, code := ask(t, nobodyUID, "sessions", "reload", id, "--policy", j.write("../next.toml", x.policy+reach())); code != 0 {
 			t.Fatalf("reload: %d, %s", code, out)
 		}
 		can(x.can)
@@ -250,25 +250,25 @@ func TestKilledInReload(t *testing.T) {
 	must(t, os.WriteFile(file, narrow, 0o600))
 	serve(t, state)
 	can("no")
-	if list := sessions(t, nobody); len(list) != 2 || list[0].Reloads != 1 || list[1].State != "running" {
+	if list := sessions(t, nobodyUID); len(list) != 2 || list[0].Reloads != 1 || list[1].State != "running" {
 		t.Errorf("%+v", list)
 	}
 	must(t, j.Process.Kill())
 	_ = j.Wait()
-	eventually(t, "its cgroup goes with it", func() bool { return len(sessions(t, 0)) == 0 })
+	eventually(t, "both sessions have ended", func() bool { return len(sessions(t, 0)) == 0 })
 }
 
-// Whatever becomes of the toolguard that started a session, nothing of it goes on unseen.
+// When the toolguard that started a session is killed, the session ends.
 func TestToolguardIsKilled(t *testing.T) {
 	share(t)
-	j := newJob(t, nobody, work, `setsid sh -c 'while :; do sleep 1; done' & echo up >can; wait`).start()
+	j := newJob(t, nobodyUID, work, `setsid sh -c 'while :; do sleep 1; done' & echo up >can; wait`).start()
 	j.wrote("can", "up")
 	must(t, j.Process.Kill())
 	_ = j.Wait()
-	eventually(t, "nothing of it is left", func() bool { return len(sessions(t, 0)) == 0 && !runs(t, j.workspace) })
+	eventually(t, "the session has ended", func() bool { return len(sessions(t, 0)) == 0 && !runs(t, j.workspace) })
 }
 
-// An ordinary user's limits are the kernel's, and when they're met it's told.
+// The kernel enforces an ordinary user's limits, and an event reports a limit that is met.
 func TestLimits(t *testing.T) {
 	share(t)
 	const large, many = "head -c 20000000 /dev/zero | tail -n 1 | wc -c\n", "sh -c 'for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done' 2>/dev/null\n" // bash would wait and fork again
@@ -280,9 +280,9 @@ func TestLimits(t *testing.T) {
 		{"pids=5", many, "limits.pids", -1},
 		{"wall_time=2s", `sleep 1000; exit 3`, "limits.wall_time", -1},
 		{"memory=1GiB,pids=50,wall_time=1h", large + many + "exit 3", "", 3},
-		{"wall_time=3s", "exec ./crowd", "limits.wall_time", 137}, // uses up all processes that the user may have, toolguard's included
+		{"wall_time=3s", "exec ./crowd", "limits.wall_time", 137}, // uses up all processes of the user, including toolguard's
 	} {
-		j := newJob(t, nobody, work, x.script, "--limits", x.limit)
+		j := newJob(t, nobodyUID, work, x.script, "--limits", x.limit)
 		if strings.HasSuffix(x.script, "crowd") {
 			program, err := os.ReadFile(built + "/run/crowd")
 			must(t, errors.Join(err, os.WriteFile(j.workspace+"/crowd", program, 0o755)))
@@ -292,36 +292,36 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: exit status %d, want %d", x.limit, got, x.status)
 		}
 		met := ""
-		for _, e := range j.told() {
+		for _, e := range j.reported() {
 			if e.Reason == "limit" {
 				met = e.Rule
 			}
 		}
 		if met != x.rule {
-			t.Errorf("%s: the events tell of the limit %q, want %q", x.limit, met, x.rule)
+			t.Errorf("%s: the events report the limit %q, want %q", x.limit, met, x.rule)
 		}
 		if n := running(t, j.workspace); n > 0 {
-			t.Errorf("%s: %d processes are left", x.limit, n)
+			t.Errorf("%s: %d processes remain", x.limit, n)
 		}
 	}
-	eventually(t, "no control group is left", func() bool {
+	eventually(t, "no control group remains", func() bool {
 		left, _ := filepath.Glob("/sys/fs/cgroup/toolguard/*/cgroup.procs")
 		return len(left) == 0
 	})
 }
 
-// TestCgroups: each session has its own cgroup, with all of its processes, also where nothing needs one; one within another has it beneath that
-// one's. The kernel's figures outlive toolguardd, and nobody outlives the end, also who always forks before he's moved.
+// Each session has its own cgroup with all of its processes, even if it needs none. A nested session's is beneath the outer one's. The kernel's
+// counts outlive toolguardd. No process outlives the session, even if it always forks before it's moved.
 func TestCgroups(t *testing.T) {
 	state := t.TempDir()
 	s := serve(t, state)
-	outer := newJob(t, nobody, work+reach(), built+"/toolguard exec --daemon require --policy inner.toml --report never -- sleep 1000")
+	outer := newJob(t, nobodyUID, work+reach(), built+"/toolguard exec --daemon require --policy inner.toml --report never -- sleep 1000")
 	outer.write("inner.toml", work)
 	jobs := []*job{
-		newJob(t, nobody, work, "for i in 1 2 3 4 5 6 7 8 9; do (sleep 0.3; sleep 1000) & sleep 0.05; done; wait"),
-		newJob(t, nobody, work, "sleep 1000 & wait", "--limits", "pids=50"),
+		newJob(t, nobodyUID, work, "for i in 1 2 3 4 5 6 7 8 9; do (sleep 0.3; sleep 1000) & sleep 0.05; done; wait"),
+		newJob(t, nobodyUID, work, "sleep 1000 & wait", "--limits", "pids=50"),
 		outer,
-		newJob(t, nobody, work, "chain() { (sleep 0.01; chain) & }; chain; sleep 1000"),
+		newJob(t, nobodyUID, work, "chain() { (sleep 0.01; chain) & }; chain; sleep 1000"),
 	}
 	for _, j := range jobs {
 		j.start()
@@ -337,7 +337,7 @@ func TestCgroups(t *testing.T) {
 				continue
 			}
 			if beneath := strings.Count(strings.TrimPrefix(x.Cgroup, "/sys/fs/cgroup/toolguard/"), "/"); (x.Within != "") != (beneath == 1) {
-				t.Errorf("session %s within %q has the cgroup %s", x.ID, x.Within, x.Cgroup)
+				t.Errorf("session %s in %q has the cgroup %s", x.ID, x.Within, x.Cgroup)
 			}
 			if before[x.Cgroup] = *x.Usage.CPU; !strings.Contains(x.Usage.Missing, "its processes") {
 				whole++
@@ -345,66 +345,66 @@ func TestCgroups(t *testing.T) {
 		}
 		return whole
 	}
-	eventually(t, "all of the four are in their cgroups whose processes can be moved", func() bool { return shown() >= 4 && len(before) == 5 })
+	eventually(t, "the four sessions whose processes can be moved are in their cgroups", func() bool { return shown() >= 4 && len(before) == 5 })
 	s.stop(syscall.SIGKILL)
 	serve(t, state)
-	eventually(t, "the next toolguardd shows no less", func() bool { return shown() >= 4 })
+	eventually(t, "the next toolguardd shows at least as much", func() bool { return shown() >= 4 })
 	for _, j := range jobs {
 		must(t, j.Process.Kill())
 		_ = j.Wait()
 	}
-	eventually(t, "nobody is left, and no cgroup", func() bool {
+	eventually(t, "no session and no cgroup remain", func() bool {
 		left, _ := filepath.Glob("/sys/fs/cgroup/toolguard/*/cgroup.procs")
 		return len(sessions(t, 0)) == 0 && len(left) == 0
 	})
 	for _, j := range jobs {
 		if n := running(t, j.workspace); n > 0 {
-			t.Errorf("%d processes are left of %s", n, j.Args[len(j.Args)-1])
+			t.Errorf("%d processes remain of %s", n, j.Args[len(j.Args)-1])
 		}
 	}
 }
 
-// A session's time is up also where its toolguard doesn't look.
+// The wall time applies even if the session's toolguard is stopped.
 func TestWallTime(t *testing.T) {
 	t.Parallel()
 	share(t)
-	heard := follow(t, 0, "--reason", "limit")
+	received := follow(t, 0, "--reason", "limit")
 	j := newJob(t, other, work, `echo up >can; sleep 1000`, "--limits", "wall_time=20s").start()
 	j.wrote("can", "up")
 	must(t, j.Process.Signal(syscall.SIGSTOP))
-	eventually(t, "toolguard alone is left", func() bool { return running(t, j.workspace) == 1 })
+	eventually(t, "only toolguard remains", func() bool { return running(t, j.workspace) == 1 })
 	must(t, j.Process.Kill())
 	_ = j.Wait()
-	eventually(t, "it's over", func() bool { return len(sessions(t, other)) == 0 })
-	eventually(t, "root hears of its end", func() bool {
-		list := heard()
+	eventually(t, "the session has ended", func() bool { return len(sessions(t, other)) == 0 })
+	eventually(t, "root receives the end", func() bool {
+		list := received()
 		return len(list) > 0 && list[len(list)-1].Kind == "session_end"
 	})
-	if list := heard(); len(list) != 2 || list[0].Kind != "denial" || list[0].Rule != "limits.wall_time" || list[1].Rule != "limits.wall_time" {
-		t.Errorf("root hears of %+v", list)
+	if list := received(); len(list) != 2 || list[0].Kind != "denial" || list[0].Rule != "limits.wall_time" || list[1].Rule != "limits.wall_time" {
+		t.Errorf("root receives %+v", list)
 	}
 }
 
-// follow has a user listen; the function that it returns tells what he has heard so far.
-func follow(t *testing.T, uid uint32, args ...string) func() []told {
+// follow subscribes a user to events. The returned function returns the events so far.
+func follow(t *testing.T, uid uint32, args ...string) func() []seenEvent {
 	t.Helper()
 	file := followed(t, uid, append([]string{"--json"}, args...)...)
-	return func() (list []told) {
+	return func() (list []seenEvent) {
 		text, err := os.ReadFile(file)
 		must(t, err)
 		for line := range bytes.Lines(text) {
 			if bytes.HasSuffix(line, []byte("\n")) {
-				list = append(list, toldBy(t, line))
+				list = append(list, parseEvent(t, line))
 			}
 		}
 		return list
 	}
 }
 
-// followed is the file of what a user hears.
+// followed subscribes a user to events, and returns the file with them.
 func followed(t *testing.T, uid uint32, args ...string) (file string) {
 	t.Helper()
-	file = t.TempDir() + "/heard"
+	file = t.TempDir() + "/followed"
 	out, err := os.Create(file)
 	must(t, err)
 	defer out.Close()
@@ -419,14 +419,14 @@ func followed(t *testing.T, uid uint32, args ...string) (file string) {
 	return file
 }
 
-// Which system calls a session's filters refuse its user is told, and root once.
+// The denial of a system call by a session's filters is reported once, for users and for root.
 func TestCalls(t *testing.T) {
 	share(t)
-	for _, uid := range []uint32{nobody, 0} {
+	for _, uid := range []uint32{nobodyUID, 0} {
 		j := newJob(t, uid, work, "swapoff /nowhere; true")
 		j.start().status()
 		if n := j.count("denial", "swapoff"); n != 1 {
-			t.Errorf("user %d is told of %d: %+v", uid, n, j.told())
+			t.Errorf("user %d gets %d denials: %+v", uid, n, j.reported())
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 const hostFile = "/etc/toolguard/policy.d/test.toml"
 
-// hostDenies makes a host's policy that denies a file.
+// hostDenies makes a host policy that denies a file.
 func hostDenies(t *testing.T, file string) {
 	t.Helper()
 	must(t, errors.Join(
@@ -30,8 +30,8 @@ func hostDenies(t *testing.T, file string) {
 	t.Cleanup(func() { _ = os.RemoveAll("/etc/toolguard") })
 }
 
-// A session is held to the host's policies from its start on, and with any other policy. A toolguard that sees files elsewhere, where these
-// policies aren't, gets none.
+// The host's policies apply to a session from its start, and after each reload, even if the toolguard that reloads is in a mount namespace
+// without them.
 func TestHostPolicies(t *testing.T) {
 	share(t)
 	for _, x := range []struct {
@@ -43,14 +43,14 @@ func TestHostPolicies(t *testing.T) {
 		{"there are some", true, "no"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			j := newJob(t, nobody, more, `read x <OUTSIDE && echo yes >can || echo no >can; until [ -e reloaded ]; do sleep 0.1; done
+			j := newJob(t, nobodyUID, more, `read x <OUTSIDE && echo yes >can || echo no >can; until [ -e reloaded ]; do sleep 0.1; done
 read x <OUTSIDE && echo yes >then || echo no >then`)
 			if x.denies {
 				hostDenies(t, j.outside)
 			}
 			j.start()
 			j.wrote("can", x.want)
-			id := sessions(t, nobody)[0].ID
+			id := sessions(t, nobodyUID)[0].ID
 			unseen := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /etc/toolguard 2>/dev/null; exec "+built+
 				"/toolguard sessions reload "+id+" --policy "+j.write("../next.toml", more))
 			if out, err := unseen.CombinedOutput(); err != nil {
@@ -59,7 +59,7 @@ read x <OUTSIDE && echo yes >then || echo no >then`)
 			must(t, os.WriteFile(j.workspace+"/reloaded", nil, 0o644))
 			j.wrote("then", x.want)
 			j.status()
-			for _, e := range j.told() {
+			for _, e := range j.reported() {
 				if e.Target == j.outside && e.Kind == "denial" && e.Authority != "host" {
 					t.Errorf("it's denied by %+v, want a rule of the host's", e)
 				}
@@ -68,7 +68,7 @@ read x <OUTSIDE && echo yes >then || echo no >then`)
 	}
 }
 
-// What a command does to its TMPDIR neither keeps another policy from it nor gives it what that leads to.
+// A command that changes its TMPDIR neither prevents a reload nor gains access to a symlink's target.
 func TestSpoiltTmpDir(t *testing.T) {
 	share(t)
 	for _, x := range []struct{ spoil, then string }{
@@ -76,14 +76,14 @@ func TestSpoiltTmpDir(t *testing.T) {
 		{`rmdir "$TMPDIR"`, "no"},
 		{`rmdir "$TMPDIR" && ln -s ELSEWHERE "$TMPDIR"`, "no"},
 	} {
-		j := newJob(t, nobody, more, x.spoil+` && echo spoilt >can; until [ -e reloaded ]; do sleep 0.1; done
+		j := newJob(t, nobodyUID, more, x.spoil+` && echo spoilt >can; until [ -e reloaded ]; do sleep 0.1; done
 (echo x >"$TMPDIR/x") 2>/dev/null && echo yes >then || echo no >then`)
 		elsewhere := filepath.Dir(j.events)
 		j.Args[len(j.Args)-1] = strings.ReplaceAll(j.Args[len(j.Args)-1], "ELSEWHERE", elsewhere)
 		hostDenies(t, j.outside)
 		j.start()
 		j.wrote("can", "spoilt")
-		if out, code := ask(t, nobody, "sessions", "reload", sessions(t, nobody)[0].ID, "--policy", j.write("../next.toml", more)); code != 0 {
+		if out, code := ask(t, nobodyUID, "sessions", "reload", sessions(t, nobodyUID)[0].ID, "--policy", j.write("../next.toml", more)); code != 0 {
 			t.Errorf("%s: reload: %d, %s", x.spoil, code, out)
 		}
 		must(t, os.WriteFile(j.workspace+"/reloaded", nil, 0o644))
@@ -92,15 +92,15 @@ func TestSpoiltTmpDir(t *testing.T) {
 	}
 }
 
-// Who sees files in a mount namespace of his own, where the host's policies aren't and what they deny has another name, gets no session.
+// A client in a mount namespace of its own, without the host's policies and with other names for the denied files, gets no session.
 func TestHostPoliciesMounts(t *testing.T) {
 	share(t)
-	j := newJob(t, nobody, more, `read x <b/hostname && echo yes >can`)
+	j := newJob(t, nobodyUID, more, `read x <b/hostname && echo yes >can`)
 	hostDenies(t, "/etc/hostname")
 	must(t, os.Mkdir(j.workspace+"/b", 0o755))
 	args := append([]string{"-Urm", "sh", "-c", `mount -t tmpfs none /etc/toolguard && mount --bind /etc b && exec "$0" "$@"`}, j.Args...)
 	unshare := exec.Command("unshare", args...)
-	j.Path, j.Args, j.SysProcAttr = unshare.Path, unshare.Args, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	j.Path, j.Args, j.SysProcAttr = unshare.Path, unshare.Args, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyUID, Gid: nobodyUID}}
 	if code := j.start().status(); code == 0 || !strings.Contains(j.out.String(), "another mount namespace") {
 		t.Errorf("%d: %s", code, j.out.String())
 	}
@@ -109,7 +109,7 @@ func TestHostPoliciesMounts(t *testing.T) {
 	}
 }
 
-// A request that nothing of toolguard's has made is put within the host's policies too.
+// The host's policies also apply to a request that toolguard didn't make.
 func TestHostPoliciesByHand(t *testing.T) {
 	share(t)
 	src, _, err := policyfile.Load(policyfile.Request{

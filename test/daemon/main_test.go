@@ -23,11 +23,11 @@ import (
 	"github.com/toolguard/toolguard/internal/daemontest"
 )
 
-// Where toolguardd listens, and the ordinary users of the tests.
+// The socket of toolguardd, and the ordinary users of the tests.
 const (
-	socket = "/run/toolguard/toolguard.sock"
-	nobody = 65534
-	other  = 65533
+	socket    = "/run/toolguard/toolguard.sock"
+	nobodyUID = 65534
+	other     = 65533
 )
 
 var must = childtest.Must
@@ -35,7 +35,7 @@ var must = childtest.Must
 // built is the folder of the binaries.
 var built string
 
-// shared is the toolguardd of the tests that need none of their own; nil: it doesn't run.
+// shared is the toolguardd of the tests that need none of their own; nil: it isn't running.
 var (
 	shared  *server
 	sharing sync.Mutex
@@ -43,11 +43,11 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(withBinaries(m)) }
 
-// withBinaries builds them, or takes those of TOOLGUARD_BUILT, on a machine without compilers.
+// withBinaries runs the tests with new binaries, or those in TOOLGUARD_BUILT on a machine without compilers.
 func withBinaries(m *testing.M) int {
 	defer endShared()
 	flag.Parse()
-	if err := flag.Set("test.parallel", "2"); err != nil { // of those that mostly wait, on one processor, too
+	if err := flag.Set("test.parallel", "2"); err != nil { // also on one processor: parallel tests mostly wait
 		panic(err)
 	}
 	if built = os.Getenv("TOOLGUARD_BUILT"); built != "" {
@@ -72,16 +72,16 @@ func withBinaries(m *testing.M) int {
 type server struct {
 	*exec.Cmd
 	state string
-	log   string // the file of what it says
+	log   string // the file of its log
 }
 
 func start(state, log string) (*server, error) {
-	said, err := os.Create(log)
+	out, err := os.Create(log)
 	if err != nil {
 		return nil, err
 	}
-	defer said.Close()
-	cmd, err := daemontest.Start(built+"/toolguardd", state, said)
+	defer out.Close()
+	cmd, err := daemontest.Start(built+"/toolguardd", state, out)
 	return &server{cmd, state, log}, err
 }
 
@@ -95,13 +95,13 @@ func serve(t *testing.T, state string) *server {
 		if err == nil {
 			s.stop(syscall.SIGTERM)
 		}
-		t.Logf("toolguardd said:\n%s", s.said(0))
+		t.Logf("toolguardd's log:\n%s", s.logSince(0))
 	})
 	must(t, err)
 	return s
 }
 
-// share is the toolguardd that tests share, from now on: a parallel test asks when it goes on. A test leaves no session in it.
+// share returns the toolguardd that tests share. A parallel test calls it after t.Parallel. It fails a test that leaves a session.
 func share(t *testing.T) *server {
 	t.Helper()
 	daemontest.Needs(t)
@@ -114,10 +114,10 @@ func share(t *testing.T) *server {
 		must(t, err)
 		shared = s
 	}
-	before := len(shared.said(0))
+	before := len(shared.logSince(0))
 	t.Cleanup(func() {
 		eventually(t, "no session is left", func() bool { return len(sessions(t, 0)) == 0 })
-		t.Logf("toolguardd said:\n%s", shared.said(before))
+		t.Logf("toolguardd's log:\n%s", shared.logSince(before))
 	})
 	return shared
 }
@@ -130,10 +130,10 @@ func endShared() {
 	}
 }
 
-// said is what it has said since the log had so many bytes.
-func (s *server) said(since int) string {
+// logSince returns the log after the first bytes.
+func (s *server) logSince(bytes int) string {
 	text, _ := os.ReadFile(s.log)
-	return string(text[since:])
+	return string(text[bytes:])
 }
 
 func (s *server) stop(sig syscall.Signal) { daemontest.Stop(s.Cmd, sig) }
@@ -142,7 +142,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("it never comes to be that %s", what)
+			t.Fatalf("not within five minutes: %s", what)
 		}
 	}
 }
@@ -153,11 +153,11 @@ type job struct {
 	t         *testing.T
 	workspace string
 	events    string
-	outside   string // a file beside the workspace, which no rule is about
+	outside   string // a file outside the workspace, without a rule
 	out       bytes.Buffer
 }
 
-// newJob prepares a shell command. Beside what policy says it may use the machine's programs and its workspace.
+// newJob prepares a shell command. In addition to policy, it may use the machine's programs and its workspace.
 func newJob(t *testing.T, uid uint32, policy, script string, flags ...string) *job {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "job-")
@@ -180,7 +180,7 @@ func newJob(t *testing.T, uid uint32, policy, script string, flags ...string) *j
 	return j
 }
 
-// write makes the policy of a file: workspace, programs and what more says.
+// write writes a policy file for the machine's programs and more.
 func (j *job) write(name, more string) string {
 	j.t.Helper()
 	file := filepath.Join(j.workspace, name)
@@ -195,7 +195,7 @@ func (j *job) start() *job {
 	return j
 }
 
-// status is how the command ended.
+// status waits for the command, and returns its exit status.
 func (j *job) status() int {
 	j.t.Helper()
 	late := time.AfterFunc(10*time.Minute, func() { _ = j.Process.Kill() })
@@ -205,37 +205,38 @@ func (j *job) status() int {
 	return j.ProcessState.ExitCode()
 }
 
-// wrote waits until the command has written a word to a file in the workspace.
-func (j *job) wrote(name, word string) {
+// wrote waits until the command has written a text to a file in the workspace.
+func (j *job) wrote(name, want string) {
 	j.t.Helper()
-	eventually(j.t, name+" says "+word, func() bool {
+	eventually(j.t, name+" contains "+want, func() bool {
 		text, _ := os.ReadFile(filepath.Join(j.workspace, name))
-		return strings.TrimSpace(string(text)) == word
+		return strings.TrimSpace(string(text)) == want
 	})
 }
 
-// told is what the tests look at of an event.
-type told struct {
+// seenEvent has the fields of an event that the tests check.
+type seenEvent struct {
 	Kind, Reason, Target, Session, Authority, Rule string
 	Extra                                          map[string]string
 	Removed                                        []string `json:"removed_env"`
 }
 
-func (j *job) told() (list []told) {
+// reported returns the events of the job.
+func (j *job) reported() (list []seenEvent) {
 	j.t.Helper()
 	text, err := os.ReadFile(j.events)
 	must(j.t, err)
 	for line := range bytes.Lines(text) {
-		if bytes.HasSuffix(line, []byte("\n")) { // else it's being written
-			list = append(list, toldBy(j.t, line))
+		if bytes.HasSuffix(line, []byte("\n")) { // otherwise it's being written
+			list = append(list, parseEvent(j.t, line))
 		}
 	}
 	return list
 }
 
-func toldBy(t *testing.T, line []byte) told {
+func parseEvent(t *testing.T, line []byte) seenEvent {
 	t.Helper()
-	var e struct{ Unmapped told }
+	var e struct{ Unmapped seenEvent }
 	if err := json.Unmarshal(line, &e); err != nil {
 		t.Fatalf("%v: %s", err, line)
 	}
@@ -244,7 +245,7 @@ func toldBy(t *testing.T, line []byte) told {
 
 // count counts the events of a kind about a target.
 func (j *job) count(kind, target string) (n int) {
-	for _, e := range j.told() {
+	for _, e := range j.reported() {
 		if e.Kind == kind && (target == "" || e.Target == target) {
 			n++
 		}
@@ -252,14 +253,14 @@ func (j *job) count(kind, target string) (n int) {
 	return n
 }
 
-// sessions are a user's, or for root all. It's the test that asks, which takes an emulated machine less than toolguard does.
+// sessions returns a user's sessions, or for root all. The test sends the request itself, which is faster than toolguard on an emulated machine.
 func sessions(t *testing.T, uid int) (list []api.Session) {
 	t.Helper()
 	must(t, (&api.Client{Socket: socket}).Do("GET", api.Sessions, nil, &list))
 	return slices.DeleteFunc(list, func(s api.Session) bool { return uid != 0 && s.UID != uid })
 }
 
-// ask calls toolguard as a user.
+// ask runs toolguard as a user.
 func ask(t *testing.T, uid uint32, args ...string) (out string, code int) {
 	t.Helper()
 	cmd := exec.Command(built+"/toolguard", args...)

@@ -25,13 +25,12 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// What the name server knows. All of it leads to the machine.
+// zone has the names of the name server. All addresses are the machine's.
 var zone = nettest.Names{"allowed.test": {"93.184.215.1"}, "denied.test": {deniedIP}}
 
 const deniedIP = "93.184.215.2"
 
-// internet is a network namespace other than toolguardd's, with servers, and more addresses if that's asked for. The test enters and leaves
-// it.
+// internet is a network namespace other than toolguardd's, with servers and additional addresses. The test enters and leaves it.
 type internet struct {
 	t         *testing.T
 	own, away netns.NsHandle
@@ -39,7 +38,7 @@ type internet struct {
 
 func newInternet(t *testing.T, more ...string) *internet {
 	t.Helper()
-	runtime.LockOSThread() // for good: it ends with the test
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
 	own, err := netns.Get()
 	must(t, err)
 	i := &internet{t: t, own: own}
@@ -64,7 +63,7 @@ func newInternet(t *testing.T, more ...string) *internet {
 	return i
 }
 
-// replace has a file of the machine say something else until the test is over.
+// replace replaces a file of the machine until the test ends.
 func replace(t *testing.T, file, text string) {
 	t.Helper()
 	former, err := os.ReadFile(file)
@@ -79,7 +78,7 @@ func replace(t *testing.T, file, text string) {
 func (i *internet) enter() { must(i.t, netns.Set(i.away)) }
 func (i *internet) leave() { must(i.t, netns.Set(i.own)) }
 
-// netPolicy lets a shell work, and reach what it names.
+// netPolicy is work with network rules.
 func netPolicy(rules ...string) string {
 	text := work
 	for _, r := range rules {
@@ -90,20 +89,20 @@ func netPolicy(rules ...string) string {
 
 const (
 	allowed   = `host = "allowed.test"`
-	curl      = "curl -sSN -m 10 " // says what comes of each address, in order
+	curl      = "curl -sSN -m 10 " // prints the result of each address, in order
 	fetch     = curl + "http://allowed.test/"
 	fetchBoth = fetch + " http://denied.test/"
 	fetchAll  = fetchBoth + " http://" + deniedIP + ":5432/"
 )
 
-// serveAt has a server of the session's own wait at a port, where a client connects to it.
+// serveAt is a script with a server of the session at a port, and a client.
 const serveAt = `exec /usr/bin/python3 -c 'import socket, sys; s = socket.socket(); s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); ` +
 	`c = socket.create_connection(s.getsockname(), 5); a, _ = s.accept(); c.sendall(b"own"); print(a.recv(3).decode())' `
 
-// What they say, when it's reached, has no name, and can't be reached.
+// The output if the server is reached, if the name can't be resolved, and if the server can't be reached.
 const yes, unnamed, no = "hello GET .*\n", ".*Could not resolve.*\n", ".*(?:ailed to connect|ermission denied).*\n"
 
-// worker is a session of another user than egress is, in another network namespace than toolguardd's. It does the lines that it's sent.
+// worker is a session of another user than egress's, in another network namespace than toolguardd's. It executes the lines that it gets.
 type worker struct {
 	*job
 	in io.Writer
@@ -124,7 +123,7 @@ while read -r line; do n=$((n+1)); bash -c "$line" >out.tmp 2>&1; mv out.tmp out
 	return w
 }
 
-// do is what a line says.
+// do returns the output of a line.
 func (w *worker) do(line string) string {
 	w.t.Helper()
 	w.n++
@@ -141,11 +140,11 @@ func (w *worker) do(line string) string {
 func (w *worker) expect(line, want string) {
 	w.t.Helper()
 	if got := w.do(line); !regexp.MustCompile(want).MatchString(got) {
-		w.t.Errorf("%s: it says %q, want %s", line, got, want)
+		w.t.Errorf("%s: it prints %q, want %s", line, got, want)
 	}
 }
 
-// end ends the session in order.
+// end ends the session regularly.
 func (w *worker) end() {
 	w.t.Helper()
 	_ = w.in.(io.Closer).Close()
@@ -154,17 +153,17 @@ func (w *worker) end() {
 	}
 }
 
-func (w *worker) wantTold(kind, target, reason string) {
+func (w *worker) wantEvent(kind, target, reason string) {
 	w.t.Helper()
-	if !slices.ContainsFunc(w.told(), func(e told) bool { return e.Kind == kind && e.Target == target && e.Reason == reason }) {
-		w.t.Errorf("no event of %s %s %s among %+v", kind, target, reason, w.told())
+	if !slices.ContainsFunc(w.reported(), func(e seenEvent) bool { return e.Kind == kind && e.Target == target && e.Reason == reason }) {
+		w.t.Errorf("no event of %s %s %s among %+v", kind, target, reason, w.reported())
 	}
 }
 
-// egressOf is the egress process of a toolguardd's only such session, other than one before.
+// egressOf returns the only egress process of a toolguardd, except a former one.
 func egressOf(t *testing.T, toolguardd, before int) (pid int) {
 	t.Helper()
-	eventually(t, "there's an egress", func() bool {
+	eventually(t, "there is an egress process", func() bool {
 		for _, pid = range egressesOf(t, toolguardd) {
 			if pid != before {
 				return true
@@ -192,12 +191,12 @@ func egressesOf(t *testing.T, toolguardd int) (pids []int) {
 	return pids
 }
 
-// Hosts are decided for ordinary users, by a process that is neither root nor theirs, where their commands have their network.
+// For ordinary users egress decides about hosts, in a process of another unprivileged user, in the network namespace of their commands.
 func TestNetwork(t *testing.T) {
 	s := share(t)
 	i := newInternet(t)
 	i.enter()
-	if out, err := exec.Command("bash", "-c", fetchAll).CombinedOutput(); strings.Count(string(out), "hello") != 3 { // what is refused could be had
+	if out, err := exec.Command("bash", "-c", fetchAll).CombinedOutput(); strings.Count(string(out), "hello") != 3 { // all servers can be reached
 		t.Errorf("without toolguard: %v, %s", err, out)
 	}
 	i.leave()
@@ -224,14 +223,14 @@ func TestNetwork(t *testing.T) {
 	}
 	cgroup := sessions(t, other)[0].Cgroup
 	w.end()
-	eventually(t, "nothing is left", func() bool {
+	eventually(t, "the session and egress have ended", func() bool {
 		_, err := os.Stat(cgroup)
 		return os.IsNotExist(err) && len(egressesOf(t, s.Process.Pid)) == 0 && len(sessions(t, 0)) == 0
 	})
-	w.wantTold("denial", "dns://denied.test", "dns_denied")
-	w.wantTold("denial", "tcp://"+deniedIP+":5432", "host_not_listed")
-	w.wantTold("denial", "tcp://127.0.0.1:5432", "host_not_listed")
-	w.wantTold("denial", "http://allowed.test:80/", "host_mismatch")
+	w.wantEvent("denial", "dns://denied.test", "dns_denied")
+	w.wantEvent("denial", "tcp://"+deniedIP+":5432", "host_not_listed")
+	w.wantEvent("denial", "tcp://127.0.0.1:5432", "host_not_listed")
+	w.wantEvent("denial", "http://allowed.test:80/", "host_mismatch")
 
 	j := newJob(t, other, netPolicy(allowed)+"[[access.env]]\nname = \"http_proxy\"\nread = true\n", fetch)
 	j.Env = append(j.Env, "http_proxy=http://user:canary@127.0.0.1:5432")
@@ -242,12 +241,12 @@ func TestNetwork(t *testing.T) {
 		t.Error("a proxy that isn't granted is reached")
 	}
 	grant := regexp.MustCompile(`host = "127.0.0.1",?\s+scheme = "http",?\s+port = 5432`)
-	if out, _ := ask(t, other, "report", j.told()[0].Session); !grant.MatchString(out) || strings.Contains(out, "canary") {
+	if out, _ := ask(t, other, "report", j.reported()[0].Session); !grant.MatchString(out) || strings.Contains(out, "canary") {
 		t.Errorf("toolguardd's record of a proxy: %s", out)
 	}
 }
 
-// Egress is killed, and is started again; nothing gets by meanwhile.
+// When egress is killed, it is restarted. Meanwhile nothing is allowed.
 func TestNetworkEgressDies(t *testing.T) {
 	s := share(t)
 	w := newInternet(t).worker(netPolicy(allowed))
@@ -260,12 +259,12 @@ func TestNetworkEgressDies(t *testing.T) {
 	}
 	w.end()
 	if n := w.count("gap", ""); n < 2 {
-		t.Errorf("%d gaps are told: %+v", n, w.told())
+		t.Errorf("%d gaps are reported: %+v", n, w.reported())
 	}
 }
 
-// toolguardd is killed, and egress with it: what it decides about is refused, whoever takes its ports, and what the kernel decides
-// about stays as it is. The next toolguardd decides again.
+// When toolguardd is killed, egress ends, too: everything that egress decides about is denied, even if another process uses its ports. The
+// decisions of the kernel stay. The next toolguardd starts egress again.
 func TestNetworkTakeOver(t *testing.T) {
 	state := t.TempDir()
 	s := serve(t, state)
@@ -284,17 +283,17 @@ func TestNetworkTakeOver(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	w.end()
-	w.wantTold("denial", "dns://denied.test", "dns_denied")
+	w.wantEvent("denial", "dns://denied.test", "dns_denied")
 	if w.count("gap", "") == 0 {
-		t.Errorf("no gap is told: %+v", w.told())
+		t.Errorf("no gap is reported: %+v", w.reported())
 	}
-	eventually(t, "nothing is left", func() bool {
+	eventually(t, "the session and egress have ended", func() bool {
 		left, _ := filepath.Glob(state + "/sessions/*")
 		return len(left) == 0 && len(sessions(t, 0)) == 0
 	})
 }
 
-// A session that runs gets other rules about the network at once: about names, and about addresses.
+// A reload changes the network rules of a running session at once: those about names, and those about addresses.
 func TestNetworkReload(t *testing.T) {
 	share(t)
 	w := newInternet(t).worker(netPolicy(allowed))
@@ -322,22 +321,22 @@ func TestNetworkReload(t *testing.T) {
 	}
 	w.expect(fetch, "^hello")
 	w.end()
-	for _, e := range w.told() {
+	for _, e := range w.reported() {
 		if e.Reason == "engine_error" {
-			t.Errorf("an event is told by another policy than the one that decided: %+v", e)
+			t.Errorf("an event is described by another policy than the one that decided: %+v", e)
 		}
 	}
-	w.wantTold("denial", "dns://denied.test", "dns_denied")
-	w.wantTold("denial", "dns://allowed.test", "dns_denied")
+	w.wantEvent("denial", "dns://denied.test", "dns_denied")
+	w.wantEvent("denial", "dns://allowed.test", "dns_denied")
 }
 
-// intercepting grants what is beneath a path, under TLS.
+// intercepting is a policy that allows the paths beneath one, under TLS.
 func intercepting(path string) string {
 	return strings.Replace(netPolicy(allowed+"\nscheme = \"https\"\npath_prefix = \""+path+"\""), "[access]", "[access]\ntls_intercept = true", 1)
 }
 
-// What is said under TLS is decided for ordinary users too, by the authority that the session was told of at its start: whoever dies,
-// and whatever policies follow.
+// Requests under TLS are decided for ordinary users, too, with the certificate authority from the session's start: also after egress or toolguardd
+// was killed, and after reloads.
 func TestNetworkIntercepts(t *testing.T) {
 	state := t.TempDir()
 	s := serve(t, state)
@@ -348,24 +347,24 @@ func TestNetworkIntercepts(t *testing.T) {
 		t.Errorf("without toolguard: %v, %s", err, out)
 	}
 	i.leave()
-	const open, shut, refused = "hello GET .*/open/a by HTTP/2\n", "hello GET .*/shut by HTTP/2\n", `\{\n  "error": "denied by toolguard"(?s:.*?)\n\}\n`
+	const open, shut, denied = "hello GET .*/open/a by HTTP/2\n", "hello GET .*/shut by HTTP/2\n", `\{\n  "error": "denied by toolguard"(?s:.*?)\n\}\n`
 	w := i.worker(intercepting("/open"))
-	w.expect(both, "^"+open+refused+"$")
+	w.expect(both, "^"+open+denied+"$")
 	w.expect(`grep -c PRIVATE "$SSL_CERT_FILE"; grep -c BEGIN "$SSL_CERT_FILE"`, "^0\n2\n")
 	first := egressOf(t, s.Process.Pid, 0)
 	must(t, syscall.Kill(first, syscall.SIGKILL))
 	egressOf(t, s.Process.Pid, first)
-	w.expect(both, "^"+open+refused+"$")
+	w.expect(both, "^"+open+denied+"$")
 	s.stop(syscall.SIGKILL)
 	s = serve(t, state)
 	egressOf(t, s.Process.Pid, 0)
-	w.expect(both, "^"+open+refused+"$")
+	w.expect(both, "^"+open+denied+"$")
 
 	id := sessions(t, other)[0].ID
 	for _, x := range []struct{ policy, want string }{
-		{intercepting("/shut"), refused + shut},
-		{netPolicy(allowed), open + shut}, // unread
-		{intercepting("/open"), open + refused},
+		{intercepting("/shut"), denied + shut},
+		{netPolicy(allowed), open + shut}, // without interception
+		{intercepting("/open"), open + denied},
 	} {
 		if out, code := ask(t, other, "sessions", "reload", id, "--policy", w.write("../next.toml", x.policy)); code != 0 {
 			t.Fatalf("reload: %d, %s", code, out)
@@ -375,13 +374,13 @@ func TestNetworkIntercepts(t *testing.T) {
 	last := egressOf(t, s.Process.Pid, 0)
 	must(t, syscall.Kill(last, syscall.SIGKILL))
 	egressOf(t, s.Process.Pid, last)
-	w.expect(both, "^"+open+refused+"$")
+	w.expect(both, "^"+open+denied+"$")
 	w.end()
-	w.wantTold("denial", "https://allowed.test:443/shut", "host_not_listed")
-	w.wantTold("denial", "https://allowed.test:443/open/a", "host_not_listed")
+	w.wantEvent("denial", "https://allowed.test:443/shut", "host_not_listed")
+	w.wantEvent("denial", "https://allowed.test:443/open/a", "host_not_listed")
 }
 
-// A guarded process gets a session within its own, whose network is held to both policies.
+// The network of a nested session is restricted by both policies.
 func TestNetworkNarrower(t *testing.T) {
 	share(t)
 	i := newInternet(t)
@@ -390,12 +389,12 @@ func TestNetworkNarrower(t *testing.T) {
 	var w *worker
 	outer := "" // its policy
 	for _, x := range []struct{ name, outer, inner, want string }{
-		{"both give it", both, both, yes + yes},
+		{"both allow it", both, both, yes + yes},
 		{"the inner doesn't", both, one, yes + unnamed},
-		{"the inner gives none", both, work, unnamed + unnamed},
+		{"the inner allows none", both, work, unnamed + unnamed},
 		{"the outer doesn't", one, both, yes + unnamed},
 		{"the inner allows all", one, all, yes + unnamed},
-		{"the outer gives none", work, both, unnamed + unnamed},
+		{"the outer allows none", work, both, unnamed + unnamed},
 	} {
 		if x.outer != outer {
 			if w != nil {

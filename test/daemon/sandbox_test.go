@@ -20,14 +20,14 @@ import (
 	"github.com/toolguard/toolguard/internal/daemontest"
 )
 
-// dev is an ordinary user of the machine's.
+// dev is an ordinary user of the machine.
 const dev = 1000
 
-// sandbox is the command line of another one in a PID namespace of its own, with toolguardd's folder or without.
+// sandbox returns the command line of argv in a PID namespace of its own, with or without toolguardd's folder.
 type sandbox func(j *job, uid uint32, folder bool, argv []string) []string
 
-// In containers and sandboxes commands begin under toolguardd where its folder is there, and else under Landlock with one line. Both deny what is
-// read there without them, and toolguardd tells of it.
+// In containers and sandboxes commands run under toolguardd if its folder is mounted, and otherwise under Landlock, with a warning. Both deny
+// reading a file that can be read there without them, and toolguardd reports it.
 func TestSandboxes(t *testing.T) {
 	s := share(t)
 	const mount = "in a container, mount all of /run/toolguard"
@@ -40,7 +40,7 @@ func TestSandboxes(t *testing.T) {
 		net    string // what the command tries first
 		host   bool   // the host has a policy
 		status int
-		says   []string // in one line, each; none: toolguardd has the session, and no line is said
+		says   []string // texts in the warning; none: toolguardd owns the session, and there is no warning
 	}
 	var rows []row
 	for _, box := range []struct {
@@ -55,13 +55,13 @@ func TestSandboxes(t *testing.T) {
 	} {
 		for _, uid := range box.uids {
 			says := []string{"landlock doesn't enforce protect", mount}
-			if strings.HasPrefix(box.name, "unshare") && (uid == 0 || len(box.uids) == 1) { // who seems to be root could have programs
+			if strings.HasPrefix(box.name, "unshare") && (uid == 0 || len(box.uids) == 1) { // root in a user namespace could load programs
 				says[1] = "this is a PID namespace of its own"
 			}
 			rows = append(rows, row{box.name, box.in, uid, true, []string{"--limits", "pids=50"}, "", false, 7, nil}, row{box.name, box.in, uid, false, nil, "", false, 7, says})
 		}
 	}
-	const connects = "for p in 9 10; do (exec 3<>/dev/tcp/127.0.0.1/$p) 2>&1 | grep -qi " // nobody listens there
+	const connects = "for p in 9 10; do (exec 3<>/dev/tcp/127.0.0.1/$p) 2>&1 | grep -qi " // no server listens there
 	rows = append(rows,
 		row{"runc, network", contained, dev, true, nil, connects + `"$([ $p = 10 ] && echo refused || echo denied)" || exit 8; done;`, false, 7, nil},
 		row{"bwrap, limits", bubblewrapped, dev, false, []string{"--limits", "pids=50"}, "", false, 125, []string{"limits.pids", mount}},
@@ -76,7 +76,7 @@ func TestSandboxes(t *testing.T) {
 			if x.host {
 				hostDenies(t, j.outside)
 			}
-			j.takes("auto")
+			j.setDaemon("auto")
 			j.wrap(x.in(j, x.uid, x.folder, append([]string{"bash", "-c", "read x <" + j.outside + ` || exit 3; exec "$0" "$@"`}, j.Args...)))
 			if got := j.start().status(); got != x.status {
 				t.Errorf("exit status %d, want %d", got, x.status)
@@ -84,8 +84,8 @@ func TestSandboxes(t *testing.T) {
 			if _, err := os.Stat(j.workspace + "/can"); (err == nil) != (x.status == 7) {
 				t.Errorf("the command ran: %v", err)
 			}
-			j.saysOnce(x.says)
-			eventually(t, "its denial is told, once where toolguardd has the session", func() bool {
+			j.warnsOnce(x.says)
+			eventually(t, "its denial is reported, once if toolguardd owns the session", func() bool {
 				n := 0
 				for _, e := range auditOf(t, s.state, "denial") {
 					if e.Target == j.outside {
@@ -98,27 +98,27 @@ func TestSandboxes(t *testing.T) {
 	}
 }
 
-// takes has a job's toolguard take toolguardd as --daemon says, and write no events.
-func (j *job) takes(daemon string) {
+// setDaemon sets the job's --daemon flag, and removes --events.
+func (j *job) setDaemon(daemon string) {
 	j.Args[slices.Index(j.Args, "require")] = daemon
 	j.Args = slices.DeleteFunc(j.Args, func(arg string) bool { return arg == "--events" || arg == j.events })
 }
 
-// saysOnce fails unless toolguard has said one line with all that, or none. Why nothing was started may take more of them.
-func (j *job) saysOnce(what []string) {
+// warnsOnce fails unless toolguard has printed one warning with these texts; none: no warning.
+func (j *job) warnsOnce(what []string) {
 	j.t.Helper()
 	said := j.out.String()
 	if n := len(regexp.MustCompile("(?m)^toolguard: ").FindAllString(said, -1)); n != min(1, len(what)) {
-		j.t.Errorf("it says %d lines: %s", n, said)
+		j.t.Errorf("it prints %d warnings: %s", n, said)
 	}
 	for _, want := range what {
 		if !strings.Contains(said, want) {
-			j.t.Errorf("it says %s, without %q", said, want)
+			j.t.Errorf("it prints %s, without %q", said, want)
 		}
 	}
 }
 
-// A toolguardd that isn't where the kernel counts processes says so, at its start and to who asks, and commands begin without it.
+// A toolguardd in a PID namespace of its own reports that, at its start and to clients, and commands run without it.
 func TestContainedDaemon(t *testing.T) {
 	daemontest.Needs(t)
 	endShared()
@@ -143,19 +143,19 @@ func TestContainedDaemon(t *testing.T) {
 		"auto":    {7, []string{"landlock doesn't enforce protect", why}},
 	} {
 		j := newJob(t, dev, work, `read x <OUTSIDE && exit 5; exit 7`)
-		j.takes(daemon)
+		j.setDaemon(daemon)
 		if got := j.start().status(); got != x.status {
 			t.Errorf("--daemon %s: exit status %d, want %d", daemon, got, x.status)
 		}
-		j.saysOnce(x.says)
+		j.warnsOnce(x.says)
 	}
 	stop()
 	if !strings.Contains(log.String(), why) {
-		t.Errorf("it says at its start: %s", log)
+		t.Errorf("its log at the start: %s", log)
 	}
 }
 
-// wrap has a job start with another command line.
+// wrap replaces the job's command line.
 func (j *job) wrap(argv []string) {
 	j.t.Helper()
 	path, err := exec.LookPath(argv[0])
@@ -202,7 +202,7 @@ func bubblewrapped(j *job, _ uint32, folder bool, argv []string) []string {
 	return append(append(args, "--"), argv...)
 }
 
-// contained is runc as Docker has it run a container: its mounts, its capabilities, and its filter of system calls.
+// contained returns runc's command line with Docker's configuration of a container: mounts, capabilities, and the system call filter.
 func contained(j *job, uid uint32, folder bool, argv []string) []string {
 	t := j.t
 	bundle, err := os.MkdirTemp("", "bundle-")
@@ -232,9 +232,9 @@ func contained(j *job, uid uint32, folder bool, argv []string) []string {
 	if folder {
 		mounts = append(mounts, mount("bind", "/run/toolguard", "/run/toolguard", "rbind", "ro"))
 	}
-	held := dockerCapabilities
+	effective := dockerCapabilities
 	if uid != 0 {
-		held = nil
+		effective = nil
 	}
 	var namespaces []object
 	for _, kind := range []string{"pid", "mount", "ipc", "uts", "network", "cgroup"} {
@@ -247,7 +247,7 @@ func contained(j *job, uid uint32, folder bool, argv []string) []string {
 		"mounts":     mounts,
 		"process": object{
 			"user": object{"uid": uid, "gid": uid}, "args": argv, "env": j.Env, "cwd": j.workspace,
-			"capabilities": object{"bounding": dockerCapabilities, "effective": held, "permitted": held},
+			"capabilities": object{"bounding": dockerCapabilities, "effective": effective, "permitted": effective},
 		},
 		"linux": object{
 			"namespaces": namespaces, "seccomp": dockerFilter(t),
@@ -260,13 +260,13 @@ func contained(j *job, uid uint32, folder bool, argv []string) []string {
 	return []string{"runc", "run", "--bundle", bundle, filepath.Base(bundle)}
 }
 
-// dockerCapabilities are those that Docker leaves a container's root (oci/caps/defaults.go in its sources).
+// dockerCapabilities are the default capabilities of root in a Docker container (oci/caps/defaults.go in its sources).
 var dockerCapabilities = []string{
 	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW", "CAP_SETGID", "CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP",
 	"CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
 }
 
-// dockerFilter is Docker's default filter, of which OCI knows no conditions, for these capabilities on this machine.
+// dockerFilter returns Docker's default filter for these capabilities and this architecture, since OCI profiles have no such conditions.
 func dockerFilter(t *testing.T) any {
 	t.Helper()
 	type facts struct{ Arches, Caps []string }

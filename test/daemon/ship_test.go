@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The shipper's packaged unit, beside toolguardd's: what an ordinary user's command is refused is in the journal and in a file; the shipper can read
-// the audit and change nothing of toolguard's.
+// The shipper's packaged unit, together with toolguardd's: the denials of an ordinary user's command are in the journal and in a file. The shipper
+// can read the audit, and change nothing of toolguard's.
 func TestShipper(t *testing.T) {
 	u := newUnit(t)
 	u.sh("ln -sf " + built + "/toolguard-ship /usr/bin/ && install -m 644 ../../packaging/systemd/toolguard-ship.service " + units)
@@ -42,12 +42,12 @@ systemctl daemon-reload`)
 		u.sh("rm -r " + units + "toolguard-ship.* /etc/toolguard/ship.toml && systemctl daemon-reload")
 	})
 	if out := u.sh("systemd-analyze verify --man=no " + units + "toolguard-ship.service"); out != "" {
-		t.Errorf("systemd says of the unit: %s", out)
+		t.Errorf("systemd reports about the unit: %s", out)
 	}
 	u.sh("systemctl start toolguard-ship") // before there's an audit
-	j := u.job(nobody, work, `read x <OUTSIDE && exit 5; exit 7`)
+	j := u.job(nobodyUID, work, `read x <OUTSIDE && exit 5; exit 7`)
 	if got := j.start().status(); got != 7 || j.count("denial", j.outside) != 1 {
-		t.Fatalf("exit status %d, want 7; the events: %+v", got, j.told())
+		t.Fatalf("exit status %d, want 7; the events: %+v", got, j.reported())
 	}
 	shipped := func() string {
 		text, _ := os.ReadFile("/var/log/shipped/events.jsonl")
@@ -58,12 +58,12 @@ systemctl daemon-reload`)
 		return strings.Contains(u.sh("journalctl -q -o json SYSLOG_IDENTIFIER=toolguard TOOLGUARD_KIND=denial --output-fields=MESSAGE,TOOLGUARD_EVENT"), j.outside)
 	})
 	u.sh("systemctl restart toolguardd; systemctl kill -s KILL toolguard-ship")
-	j = u.job(nobody, work, `read x <OUTSIDE && exit 5; exit 7`)
+	j = u.job(nobodyUID, work, `read x <OUTSIDE && exit 5; exit 7`)
 	if got := j.start().status(); got != 7 {
 		t.Errorf("exit status %d, want 7", got)
 	}
-	eventually(t, "it goes on where it was", func() bool { return strings.Contains(shipped(), `"target":"`+j.outside+`"`) })
-	eventually(t, "the metrics say which sink fails", func() bool {
+	eventually(t, "it continues where it was", func() bool { return strings.Contains(shipped(), `"target":"`+j.outside+`"`) })
+	eventually(t, "the metrics show which sink fails", func() bool {
 		return strings.Contains(u.sh("curl -s --unix-socket /run/toolguard/ship/metrics http://x/metrics || true"), `failing{sink="away",type="webhook"} 1`)
 	})
 
@@ -86,7 +86,7 @@ systemctl daemon-reload`)
 		}
 	}
 	if out := u.sh("journalctl -q -o cat; cat /proc/$(systemctl show --value -p MainPID toolguard-ship)/cmdline"); strings.Contains(out, "canary") {
-		t.Error("the token is told")
+		t.Error("the token is shown")
 	}
 	if out := u.sh("toolguard-ship status"); !strings.Contains(out, "failing for") || !strings.Contains(out, "journald") {
 		t.Errorf("%s", out)

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// nesting is a guarded process that has one of its threads put into a session within its own, and leaves out of what toolguard
-// does there what it likes.
+// nesting is a script of a confined process that places one of its threads in a nested session, and skips some of toolguard's steps.
 const nesting = `
 import _socket, _thread, os, sys, time # others take an emulated machine seconds to import
 def call(method, path, body=""):
@@ -25,7 +24,7 @@ def call(method, path, body=""):
     answer = answer.decode()
     print(method, path, answer.split(" ", 1)[1][:300], flush=True)
     return answer
-def hear(id): # as long as the process lives
+def follow(id): # as long as the process lives
     s = _socket.socket(_socket.AF_UNIX)
     s.connect("/run/toolguard/toolguard.sock")
     s.sendall(f"GET /v1/sessions/{id}/notices HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -34,7 +33,7 @@ def hear(id): # as long as the process lives
 def event():
     lock = _thread.allocate_lock()
     lock.acquire()
-    return lock # whoever acquires it waits for its release
+    return lock # acquiring it waits for its release
 def nested(adopted, before, after):
     id = call("POST", "/v1/sessions", '{"policy":' + open("policy.json").read() + ',"argv":["x"]}').split('"id":"')[1].split('"')[0]
     tid, begun, expected, did, on, over = [], event(), event(), event(), event(), event()
@@ -54,15 +53,15 @@ def nested(adopted, before, after):
     expected.release()
     did.acquire()
     if adopted:
-        hearing = hear(id)
+        stream = follow(id)
     on.release()
     over.acquire()
 def tried(what):
     open(what + ".tried", "a").write("x")
-def refused(what, do):
+def denied(what, do):
     try:
         do()
-        print(what, "wasn't refused", flush=True)
+        print(what, "wasn't denied", flush=True)
     except PermissionError:
         tried(what)
 def child(do):
@@ -74,27 +73,27 @@ def nothing():
     pass
 `
 
-// given has the job send the policy that its own session has.
-func (j *job) given(state string) {
+// passPolicy passes the policy of its session to the job, which uses it in a request.
+func (j *job) passPolicy(state string) {
 	j.t.Helper()
-	eventually(j.t, "it runs", func() bool { l := sessions(j.t, nobody); return len(l) == 1 && l[0].State == "running" })
-	text, err := os.ReadFile(filepath.Join(state, "sessions", sessions(j.t, nobody)[0].ID, "policy-1.json"))
+	eventually(j.t, "the session is running", func() bool { l := sessions(j.t, nobodyUID); return len(l) == 1 && l[0].State == "running" })
+	text, err := os.ReadFile(filepath.Join(state, "sessions", sessions(j.t, nobodyUID)[0].ID, "policy-1.json"))
 	must(j.t, err)
 	must(j.t, os.WriteFile(j.workspace+"/policy.new", text, 0o644))
 	must(j.t, os.Rename(j.workspace+"/policy.new", j.workspace+"/policy.json"))
 }
 
-// silent does it in several ways, each in a process of its own, until it has tried to open a file, or to signal its toolguard: toolguardd ends a
-// session whose toolguard doesn't go on within ten seconds, and on a busy machine that may come before.
+// silent nests in several ways, each in a process of its own, until it has tried to open a file, or to signal its toolguard: toolguardd ends a
+// session that its client doesn't confirm within ten seconds, which may happen earlier on a busy machine.
 const silent = nesting + `
 def attempt(what, file):
     def opens():
-        refused(what, lambda: open(file))
+        denied(what, lambda: open(file))
     if what == "never": nested(False, nothing, lambda: child(opens))
     if what == "before": nested(True, lambda: child(opens), nothing)
     if what == "itself": nested(True, nothing, opens)
     if what == "program": nested(True, nothing, lambda: os.execv("/bin/bash", ["bash", "-c", f"read x <{file} || echo >>program.tried"]))
-    if what == "signals": nested(True, nothing, lambda: refused(what, lambda: os.kill(int(sys.argv[1]), 0)))
+    if what == "signals": nested(True, nothing, lambda: denied(what, lambda: os.kill(int(sys.argv[1]), 0)))
     if what == "stays": nested(False, nothing, lambda: (opens(), time.sleep(1000)))
 for what in sys.argv[3:]:
     if os.fork() == 0:
@@ -105,37 +104,37 @@ for what in sys.argv[3:]:
     os.wait()
 `
 
-// What a guarded process is refused is told, also in a session within its own about which it doesn't do what toolguard does.
+// The denials of a confined process are reported, even in a nested session for which it skips toolguard's steps.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	state := share(t).state
 	what := []string{"never", "before", "itself", "program", "stays", "signals"}
-	j := newJob(t, nobody, work, `until [ -e policy.json ]; do sleep 0.1; done
+	j := newJob(t, nobodyUID, work, `until [ -e policy.json ]; do sleep 0.1; done
 python3 -S -E silent.py $PPID OUTSIDE `+strings.Join(what, " ")+` >log 2>&1; echo gone >can; sleep 1000`)
 	must(t, os.WriteFile(j.workspace+"/silent.py", []byte(silent), 0o644))
-	files := map[string]string{"signals": "toolguard"} // how an event names what is refused
+	files := map[string]string{"signals": "toolguard"} // the targets in the events
 	for _, name := range what[:5] {
 		files[name] = j.outside + "-" + name
 		must(t, os.WriteFile(files[name], []byte("secret\n"), 0o644))
 	}
-	t.Cleanup(func() { t.Logf("it says:\n%s", fileText(t, j.workspace+"/log")) })
+	t.Cleanup(func() { t.Logf("its output:\n%s", fileText(t, j.workspace+"/log")) })
 	j.start()
-	j.given(state)
-	j.wrote("can", "gone") // also who keeps its thread in a session that it never went on with
+	j.passPolicy(state)
+	j.wrote("can", "gone") // also the process that keeps its thread in an unconfirmed session
 	for _, name := range what {
 		times := len(fileText(t, j.workspace+"/"+name+".tried"))
-		eventually(t, fmt.Sprintf("what is refused to %q is told", name), func() bool { return times > 0 && j.count("denial", files[name]) >= times })
+		eventually(t, fmt.Sprintf("the denials of %q are reported", name), func() bool { return times > 0 && j.count("denial", files[name]) >= times })
 	}
 	if n := j.count("gap", ""); n != 0 {
-		t.Errorf("%d gaps are told: %+v", n, j.told())
+		t.Errorf("%d gaps are reported: %+v", n, j.reported())
 	}
 }
 
-// toolguardd takes no thread into a session that a program could give other rights: a policy of its caller's would be in force for those.
+// toolguardd places no thread in a session without no_new_privs: a program that gains privileges would run under its caller's policy.
 func TestGains(t *testing.T) {
 	state := share(t).state
-	j := newJob(t, nobody, work, `sleep 1000`).start()
-	j.given(state)
+	j := newJob(t, nobodyUID, work, `sleep 1000`).start()
+	j.passPolicy(state)
 	for gains, want := range map[string]string{"": "/thread 403 ", "--no-new-privs": "/thread 200 "} {
 		cmd := exec.Command("bash", "-c", `exec setpriv --reuid=nobody --regid=nogroup --clear-groups $0 python3 -S -E -c "$1"`, gains, nesting+"nested(True, nothing, nothing)")
 		cmd.Dir = j.workspace

@@ -16,14 +16,14 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// What tricks of ../net/testdata/attacks.py go to.
+// The addresses that the tricks of ../net/testdata/attacks.py use.
 const (
 	webIP, otherIP, dataIP = "151.101.1.1", "151.101.1.2", "151.101.1.32"
 	nameIP                 = "151.101.1.53"
 	metadataIP, privateIP  = "169.254.169.254", "192.168.77.7"
 )
 
-// tricky grants what they start from.
+// tricky is the policy for the tricks.
 var tricky = netPolicy(
 	`host = "web.test"`, `host = "second.test"
 scheme = "http"
@@ -33,7 +33,7 @@ port = 5432`, `host = "data.test"
 port = 9999
 protocol = "udp"`, `host = "private.test"`, `host = "metadata.test"`, `host = "loopback.test"`)
 
-// trick is one: what it says without toolguard and under it, and the event that it leaves.
+// trick is a trick with its output without toolguard and under it, and the event of its denial.
 type trick struct{ name, free, want, target, reason string }
 
 var tricks = []trick{
@@ -75,7 +75,7 @@ var tricks = []trick{
 	{"name_decimal", "reached", "EACCES", "tcp://" + otherIP + ":7008", "host_not_listed"},
 }
 
-// What gets nothing out of root's network gets an ordinary user nothing either, whose network toolguardd holds.
+// The tricks that fail in root's sessions also fail for an ordinary user, whose network rules toolguardd enforces.
 func TestNetworkTricks(t *testing.T) {
 	share(t)
 	i := newInternet(t, webIP, metadataIP, privateIP)
@@ -93,7 +93,7 @@ func TestNetworkTricks(t *testing.T) {
 	for _, x := range tricks {
 		line += " " + x.name
 	}
-	free := lines(i.unguarded(w, line))
+	free := lines(i.unconfined(w, line))
 	got := lines(w.do(line))
 	w.end()
 	for _, x := range tricks {
@@ -104,13 +104,13 @@ func TestNetworkTricks(t *testing.T) {
 			t.Errorf("%s: %q, not %s", x.name, got[x.name], x.want)
 		}
 		if x.target != "" {
-			w.wantTold("denial", x.target, x.reason)
+			w.wantEvent("denial", x.target, x.reason)
 		}
 	}
 }
 
-// unguarded is what a line says without toolguard, where a worker is and as its user. Who is spoken to is there from then on.
-func (i *internet) unguarded(w *worker, line string) string {
+// unconfined returns the output of a line without toolguard, as a worker's user in its network namespace. It starts the servers, which stay.
+func (i *internet) unconfined(w *worker, line string) string {
 	i.t.Helper()
 	i.enter()
 	defer i.leave()
@@ -133,7 +133,7 @@ func (i *internet) unguarded(w *worker, line string) string {
 	return string(said)
 }
 
-// lines are what each trick says.
+// lines returns the output of each trick.
 func lines(said string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(said) {
