@@ -56,7 +56,7 @@ var bpfGaps = []string{
 	"on a kernel with full preemption (preempt=full) some denied system calls aren't reported, if there are very many",
 	"a program that only checks whether it may execute a file (AT_EXECVE_CHECK, Linux 6.14) with arguments longer than 768 bytes, or " +
 		"one of 255, gets the answer yes whatever `args` says",
-	landlock.EmptiedByServers,
+	landlock.TruncateByServers,
 	"where fs isn't restricted, services behind unix sockets (systemd-resolved, D-Bus, a container engine) do for a session what its " +
 		"network rules deny",
 	"hard links from elsewhere to files beneath a restricted folder, made before the session, are other files",
@@ -64,7 +64,7 @@ var bpfGaps = []string{
 		"names for long ones (vfat), a rule doesn't apply to other spellings of its name",
 	"the device files of disks are files like others: a process that may read all of /dev, as root, reads the disk blocks of files " +
 		"that rules deny elsewhere",
-	"the kernel's own files are files like others: a policy that lets root write all of them (`fs = \"allow\"`) lets it reboot the machine (/proc/sysrq-trigger), have the kernel run programs outside (core_pattern and modprobe in /proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + landlock.ByProc,
+	"the kernel's own files are files like others: a policy that lets root write all of them (`fs = \"allow\"`) lets it reboot the machine (/proc/sysrq-trigger), have the kernel run programs outside (core_pattern and modprobe in /proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + landlock.ProcPriorities,
 	"rules about programs and arguments don't control what a program does once it runs: the process that starts it may trace it or " +
 		"preload code into it, and a program may execute readable files from memory; the caller chooses the folder in the program's " +
 		"argument 0, from which python, for example, loads its libraries, and the name of the script that an interpreter gets (AT_EXECFN)",
