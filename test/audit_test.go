@@ -56,7 +56,7 @@ func TestAudit(t *testing.T) {
 		t.Fatal(out)
 	}
 	ask(0, "verify", "--key", key[1], dir)
-	if out := ask(1, "verify", "--key", strings.Repeat("0", 64), dir); !strings.Contains(out, "written by somebody else") {
+	if out := ask(1, "verify", "--key", strings.Repeat("0", 64), dir); !strings.Contains(out, "another process wrote it") {
 		t.Error(out)
 	}
 	file := filepath.Join(dir, "000000000001.jsonl")

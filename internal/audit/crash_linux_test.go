@@ -204,7 +204,7 @@ func TestFullDiskDrop(t *testing.T) {
 	}
 }
 
-// TestCloseOnFullDisk checks that the pending gaps are written at the end even if others have filled the disk, as long as a file
+// TestCloseOnFullDisk checks that the pending gaps are written at the end even if other processes have filled the disk, as long as a file
 // may be removed. Otherwise the next writer reports that the spool wasn't closed.
 func TestCloseOnFullDisk(t *testing.T) {
 	for _, drop := range []bool{true, false} {

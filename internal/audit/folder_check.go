@@ -8,7 +8,7 @@ import (
 )
 
 // checkFolder ensures that the open files are those in the folder. Another process may have removed or replaced them, for example
-// by restoring a copy. It reports what was removed, and reopens the files, so that readers find what is written next.
+// by restoring a copy. It reports the removal, and reopens the files, so that readers find later records.
 func (s *Spool) checkFolder() (err error) {
 	if !s.isCurrent(s.lock, "lock") {
 		lock, err := s.openFile("lock")

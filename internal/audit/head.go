@@ -46,7 +46,7 @@ type removed struct {
 	First   uint64    `json:"first"`
 	Last    uint64    `json:"last"`
 	Shipped bool      `json:"shipped,omitempty"` // every sink has all of them
-	Lost    lossCount `json:"stand,omitzero"`    // what they reported
+	Lost    lossCount `json:"stand,omitzero"`    // reported in them
 }
 
 // plus returns the union with a following range.
@@ -91,7 +91,7 @@ func readHead(folder string) (h head, err error) {
 	if err != nil && !errors.Is(err, errSize) {
 		return h, err
 	}
-	_ = json.Unmarshal(text, &h) // what it can't read isn't as it's written
+	_ = json.Unmarshal(text, &h) // a head that can't be parsed differs from the written one
 	if h.Chain == "" || !bytes.Equal(text, h.line()) {
 		return head{}, errHead
 	}

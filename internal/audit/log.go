@@ -76,7 +76,7 @@ func (l *Log) Ready() error {
 // Reader returns a reader of the whole spool.
 func (l *Log) Reader() *Reader { return NewReader(l.cfg.Folder, Cursor{}) }
 
-// Usage is the size of a log, and what it has lost since its start.
+// Usage is the size of a log, and its losses since its start.
 type Usage struct {
 	Bytes, Size int64
 	Files       int

@@ -24,7 +24,7 @@ func (t userBytes) add(others userBytes) {
 	}
 }
 
-// QuotaError is the error for a user who has reached his quota.
+// QuotaError is the error for a user who has reached the quota.
 type QuotaError struct {
 	Owner       string
 	Used, Quota int64
@@ -50,7 +50,7 @@ func (s *Spool) measure() {
 
 // usageAndQuota returns how much a user's events take, and how much they may take. A denied access writes an event, so a process
 // could fill the audit with denials, and a full audit rejects all new sessions. Therefore a user's events may take half of the
-// capacity that the events of others leave: a second user has a quarter then, and so on, and there is capacity for the next one.
+// capacity that the events of other users leave: a second user has a quarter then, and so on, and there is capacity for the next one.
 // With Limits.Drop, where the oldest file is removed instead, it is a quarter of the total for each user. Root has no quota, and
 // what every sink has doesn't count.
 func (s *Spool) usageAndQuota(owner string) (used, quota int64) {
@@ -155,7 +155,7 @@ func (s *Spool) loadUsage() error {
 	s.fileUsage, s.pendingUsage, s.overQuotaGaps = userBytes{}, userBytes{}, map[string]*event.Event{}
 	var known map[uint64]userBytes
 	if text, err := os.ReadFile(s.path(usageName)); err == nil {
-		_ = json.Unmarshal(text, &known) // scanUsage computes what is missing
+		_ = json.Unmarshal(text, &known) // scanUsage computes missing values
 	}
 	for i := range s.finished {
 		p := &s.finished[i]

@@ -147,7 +147,7 @@ func TestQuota(t *testing.T) {
 	sound(t, dir)
 }
 
-// TestQuotaRegained checks that a user below his quota is recorded again, after a gap with what was counted meanwhile.
+// TestQuotaRegained checks that a user below the quota is recorded again, after a gap with the events that were counted meanwhile.
 func TestQuotaRegained(t *testing.T) {
 	dir := t.TempDir()
 	l := Start(Config{Folder: dir, Limits: Limits{Size: 1 << 20}})

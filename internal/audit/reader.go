@@ -131,7 +131,7 @@ func (r *Reader) refresh() error {
 		r.at.Chain = h.Chain
 		if before != "" {
 			r.at = Cursor{Chain: h.Chain}
-			_ = r.skipRemoved() // what this spool removed was never to be read
+			_ = r.skipRemoved() // records that this spool removed aren't to be read
 			return &ReplacedError{before, h.Chain}
 		}
 	}

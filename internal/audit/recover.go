@@ -38,7 +38,7 @@ type tail struct {
 	signed           uint64   // the last record that a signature of this key includes
 }
 
-// recover determines where the spool ends, and repairs what a crash left there. It doesn't change what was on the disk before, even
+// recover determines where the spool ends, and repairs the end after a crash. It doesn't change earlier content of the disk, even
 // if it was tampered with.
 func (s *Spool) recover(h head, trusted bool) error {
 	list, err := files(s.Folder)

@@ -480,7 +480,7 @@ func TestCountLosses(t *testing.T) {
 	}
 }
 
-// TestMissingFiles checks that files that others have removed are named, and the one that the spool removes isn't.
+// TestMissingFiles checks that files that another process has removed are named, and the one that the spool removes isn't.
 func TestMissingFiles(t *testing.T) {
 	for _, c := range []struct {
 		first, gone, next uint64
@@ -719,7 +719,7 @@ func TestSignatureWithoutEvents(t *testing.T) {
 				e := denial(i)
 				l.Record(&e)
 				must(t, l.Sync())
-				time.Sleep(13 * time.Second) // so that nothing comes in the moment in which something is signed
+				time.Sleep(13 * time.Second) // so that no record is appended while a checkpoint is signed
 			}
 			if signed() {
 				t.Error("the last one is signed at once")

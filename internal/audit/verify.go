@@ -340,7 +340,7 @@ func (v *verifier) spoolEvent(l link, e *spoolEvent) {
 	}
 	v.addKey(x.Key)
 	if v.key = x.Key; x.NextKey != "" {
-		v.key = x.NextKey // it counts once it has signed: anybody can name a key
+		v.key = x.NextKey // it counts once it has signed: any process can name a key
 	}
 }
 
@@ -376,6 +376,6 @@ func (v *verifier) finish(key string) {
 		v.problem(headName, 0, "none of the existing checkpoints is signed with the key %s, and the spool has removed those up to record %d: "+
 			"so the origin of the rest can't be verified. If the last record that this key signed is older than that, note a newer key: verify prints the last one", key, v.Removed)
 	default:
-		v.problem(headName, 0, "none of the spool's checkpoints is signed with the key %s: it was written by somebody else", key)
+		v.problem(headName, 0, "none of the spool's checkpoints is signed with the key %s: another process wrote it", key)
 	}
 }

@@ -226,7 +226,7 @@ func TestTampering(t *testing.T) {
 	}
 }
 
-// forgedAfter returns a record, n after another one and chained to it, as anybody can write it.
+// forgedAfter returns a record, n after another one and chained to it, as any process can write it.
 func forgedAfter(t *testing.T, line []byte, n uint64) []byte {
 	t.Helper()
 	l, ok := parseLink(line)
@@ -294,7 +294,7 @@ func TestPinnedKey(t *testing.T) {
 			t.Errorf("%v %+v", err, r.Problems)
 		}
 		r, err = Verify(forged, key, noProgress)
-		if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "written by somebody else") {
+		if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "another process wrote it") {
 			t.Errorf("%v %+v", err, r.Problems)
 		}
 	}
@@ -310,12 +310,12 @@ func TestNamedKey(t *testing.T) {
 	s.checkpoint("end of file", first)
 	must(t, errors.Join(s.commit(), s.release()))
 	r, err := Verify(forged, first, noProgress)
-	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "written by somebody else") {
+	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "another process wrote it") {
 		t.Errorf("%v %+v", err, r.Problems)
 	}
 }
 
-// TestOldKey checks the problem for a key whose files the spool has removed: it accuses nobody.
+// TestOldKey checks the problem for a key whose files the spool has removed: it names no other writer.
 func TestOldKey(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, dropping)
@@ -333,7 +333,7 @@ func TestOldKey(t *testing.T) {
 		t.Errorf("%v %+v", err, r.Problems)
 	}
 	r, err := Verify(dir, old, noProgress)
-	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "note a newer key") || strings.Contains(r.Problems[0].Text, "by somebody else") {
+	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "note a newer key") || strings.Contains(r.Problems[0].Text, "another process wrote it") {
 		t.Errorf("%v %+v", err, r.Problems)
 	}
 }
@@ -492,7 +492,7 @@ func rotatedSpool(t *testing.T) (dir string) {
 
 var dropping = Limits{Size: 200 << 10, FileSize: 20 << 10, Drop: true}
 
-// TestForeignRemoval checks that files that others have removed aren't attributed to the spool, even if it removes more.
+// TestForeignRemoval checks that files that another process has removed aren't attributed to the spool, even if it removes more.
 func TestForeignRemoval(t *testing.T) {
 	continueSpool := func(t *testing.T, dir string, n int) {
 		s := open(t, dir, dropping)
@@ -507,8 +507,8 @@ func TestForeignRemoval(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		do      func(t *testing.T, dir string)
-		says    string // what is found; "": nothing is
-		reports string // what the spool itself reports
+		says    string // the problem; "": none
+		reports string // by the spool itself
 	}{
 		"none":               {func(*testing.T, string) {}, "", "were removed to free space"},
 		"one's that is back": {func(t *testing.T, dir string) { add(t, touch(t, dir, 1), "x\n") }, "", "were removed to free space"},

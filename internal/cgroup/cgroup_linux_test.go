@@ -53,7 +53,7 @@ func TestProbeAgreesWithKernel(t *testing.T) {
 		t.Fatalf("%s: type %#x, %v; want a cgroup v2 file system", f.Mount, st.Type, err)
 	}
 	if f.Mode == Hybrid && f.Why == "" && len(f.Controllers) < 4 {
-		t.Errorf("a hybrid machine without controllers doesn't say what is missing: %+v", f)
+		t.Errorf("a hybrid machine without controllers doesn't report what is missing: %+v", f)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestForeignLock(t *testing.T) {
 	g.dir = over.dir
 }
 
-// TestModes checks that only root can open the folders, to lock them, and that others can read a session's limits, under any umask.
+// TestModes checks that only root can open the folders, to lock them, and that other users can read a session's limits, under any umask.
 func TestModes(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -22,7 +22,7 @@ const (
 
 func (m Mode) String() string { return [...]string{"none", "legacy", "hybrid", "unified"}[m] }
 
-// Support is what this machine supports for this user.
+// Support has the limits that this machine supports for this user.
 type Support struct {
 	Mode  Mode
 	Mount string // where version 2 is mounted; "" when it isn't

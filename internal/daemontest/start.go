@@ -24,7 +24,7 @@ func Needs(t *testing.T) {
 	}
 }
 
-// Start starts toolguardd and waits until it answers. Every user may connect then, in place of a group that they would have to be in.
+// Start starts toolguardd and waits until it answers. Every user may connect, not only members of its group.
 func Start(toolguardd, state string, log io.Writer, env ...string) (*exec.Cmd, error) {
 	cmd := exec.Command(toolguardd, "--state", state)
 	cmd.Env = append(os.Environ(), env...)
@@ -65,8 +65,8 @@ func Serve(t *testing.T, toolguardd string) {
 
 const units = "/etc/systemd/system/"
 
-// Install installs toolguardd as docs/daemon.md says, of the programs in a folder and the packaged units in another, but for links in place of
-// copies, which an emulated machine would have to translate again, and starts its socket. remove takes the units away.
+// Install installs toolguardd as docs/daemon.md describes, from the programs in one folder and the packaged units in another, but with links for
+// copies, which an emulated machine would have to translate again. It starts the socket unit. remove removes the units.
 func Install(programs, packaging string) (remove func(), err error) {
 	_ = os.Remove(api.Socket) // of one that was killed
 	remove = func() {

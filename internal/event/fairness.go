@@ -26,7 +26,7 @@ type numbered struct {
 }
 
 // exceedsQuota reports whether an event must be dropped, so that a user who floods the queue doesn't displace other users' events.
-// An ordinary user's events take at most a third of the free capacity, which is a quarter of what other users leave. With the
+// An ordinary user's events take at most a third of the free capacity, which is a quarter of the capacity that other users leave. With the
 // start, the end and changes of sessions, which are few and matter most, they take at most half of that. Executed programs take
 // at most half of each quota, so that denials have the other half.
 func (q *Queue) exceedsQuota(e *Event, size int, owner *ownerQueue) bool {

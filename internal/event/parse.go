@@ -61,13 +61,14 @@ type lineUnmapped struct {
 }
 
 type lineExit struct {
-	Code, Signal, Leftover int
-	Denials                uint64
-	Wall                   int64  `json:"wall_ms"`
-	User                   int64  `json:"user_ms"`
-	System                 int64  `json:"system_ms"`
-	MaxRSS                 uint64 `json:"max_rss"`
-	Usage                  *Usage
+	Code, Signal int
+	Orphans      int `json:"leftover"`
+	Denials      uint64
+	Wall         int64  `json:"wall_ms"`
+	User         int64  `json:"user_ms"`
+	System       int64  `json:"system_ms"`
+	MaxRSS       uint64 `json:"max_rss"`
+	Usage        *Usage
 }
 
 type lineProcess struct {
@@ -105,7 +106,7 @@ func Parse(text []byte) (Event, error) {
 	if x := u.Exit; x != nil {
 		e.Exit = &Exit{
 			Code: x.Code, Signal: x.Signal, Wall: ms(x.Wall), User: ms(x.User), System: ms(x.System),
-			MaxRSS: x.MaxRSS, Denials: x.Denials, Orphans: x.Leftover, Usage: x.Usage,
+			MaxRSS: x.MaxRSS, Denials: x.Denials, Orphans: x.Orphans, Usage: x.Usage,
 		}
 	}
 	e.Process = l.chain(&e)
@@ -132,7 +133,7 @@ func (l *line) chain(e *Event) (chain []Process) {
 	return chain
 }
 
-// splitCommandLine is the inverse of commandLine, except for what that has truncated.
+// splitCommandLine is the inverse of commandLine, except for truncated parts.
 func splitCommandLine(s string) (argv []string) {
 	for s != "" {
 		word, rest, _ := strings.Cut(s, " ")

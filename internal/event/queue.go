@@ -57,7 +57,7 @@ type Queue struct {
 	since      time.Time     // the first of these losses
 	total      uint64        // how many events there were, with each one's Count
 	written    uint64        // how many of them the sink accepted
-	reported   uint64        // how many others the gaps that it accepted report
+	reported   uint64        // the number of events in the gaps that it accepted
 	err        error         // the cause of the first loss
 }
 

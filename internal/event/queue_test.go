@@ -172,7 +172,7 @@ func TestQueueCloseTimeout(t *testing.T) {
 	})
 }
 
-// TestQueueReportsFailedWrites checks that a gap reports what a full disk didn't accept, once it has space.
+// TestQueueReportsFailedWrites checks that a gap reports the events that a full disk didn't accept, once it has space.
 func TestQueueReportsFailedWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{capacity: 100} // less than one event

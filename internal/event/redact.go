@@ -121,7 +121,7 @@ func namesSecret(argv []string, i int) bool {
 	return strings.HasPrefix(a, "-") || slices.Contains([]string{"set", "config", "--arg"}, argv[i-1])
 }
 
-// RedactArgv masks what looks like a secret in a command line: the value of --password=x and of --password x, the password of
+// RedactArgv masks likely secrets in a command line: the value of --password=x and of --password x, the password of
 // --user me:x, TOKEN=x, headers, the same within scripts and bodies, tokens with a known beginning, private keys, the user part
 // and the query of a URL. It returns a new slice.
 func RedactArgv(argv []string) []string {
@@ -196,7 +196,7 @@ func redactArgument(a string) string {
 	return redactText(a)
 }
 
-// redactText masks what is recognizable as a secret within a text.
+// redactText masks recognizable secrets within a text.
 func redactText(s string) string {
 	p := patterns()
 	s = p.token.ReplaceAllString(s, mask)

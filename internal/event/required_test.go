@@ -75,7 +75,7 @@ func (s schema) check(prefix string, is schemaObject, got map[string]any) (wrong
 	return wrong
 }
 
-// TestPublishedSchema checks that every event has what OCSF requires and no unknown attributes.
+// TestPublishedSchema checks that every event has the attributes that OCSF requires and no unknown ones.
 func TestPublishedSchema(t *testing.T) {
 	all := samples()
 	all["everything"] = fullEvent()

@@ -113,7 +113,7 @@ func (p *Page) Gauges(name, help, label string, values map[string]float64) {
 	}
 }
 
-// Total writes a counter that is counted elsewhere.
+// Total writes a counter whose value the caller counts.
 func (p *Page) Total(name, help string, value float64) {
 	p.family(name, "counter", help)
 	p.line(name, "", value)

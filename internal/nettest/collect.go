@@ -23,7 +23,7 @@ func Collect(into io.Writer, r *http.Request) (body string) {
 // Collected is a successful response of a webhook, Splunk and OpenTelemetry receivers.
 const Collected = `{"ackId":0,"acks":{"0":true}}`
 
-// Datagrams writes what a unix socket receives, until it is closed.
+// Datagrams writes the datagrams that a unix socket receives, until it is closed.
 func Datagrams(into io.Writer, name string) (io.Closer, error) {
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name})
 	if err != nil {

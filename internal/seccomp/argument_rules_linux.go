@@ -70,18 +70,18 @@ func ioctl() denial {
 	}
 }
 
-// lease denies leases and delegations. A lease on a readable file blocks everybody who opens it, up to
+// lease denies leases and delegations. A lease on a readable file blocks every process that opens it, up to
 // /proc/sys/fs/lease-break-time each time, and so the start of toolguard with that policy. The errno is the one for a file of
 // another user (generic_setlease, fs/locks.c).
 func lease() denial {
 	return denial{
 		name: "fcntl", errno: unix.EACCES,
 		when:  []all{low32(1, unix.F_SETLEASE), low32(1, setDelegation)},
-		Cause: &Cause{ID: "seccomp.lease", Text: "always on: no leases, which keep others from opening a file"},
+		Cause: &Cause{ID: "seccomp.lease", Text: "always on: no leases, which block other processes from opening a file"},
 	}
 }
 
-// setid denies setuid and setgid files, which others execute with the session's user or group: root's would be a backdoor for every
+// setid denies setuid and setgid files, which other users execute with the session's user or group: root's would be a backdoor for every
 // user after the session. Creating a file with such a mode needs no denial here: the first write removes the bits without
 // CAP_FSETID (file_remove_privs); the LSM programs deny it anyway (bpf/tree.c). A setgid file that its group may not execute keeps
 // the bit, and without access control lists never becomes executable for the group.
@@ -141,7 +141,7 @@ func (f requirements) memfd() denial {
 	return r
 }
 
-// ports denies what port rules don't cover: multicast groups and foreign addresses; where nothing else decides, TCP Fast Open,
+// ports denies operations that port rules don't limit: multicast groups and foreign addresses; where nothing else decides, TCP Fast Open,
 // which connects in sendmsg, past the connect hook; and listen on an unbound socket, for which the kernel chooses a port, past the
 // bind hook.
 func (f requirements) ports() (rs []denial) {
@@ -204,7 +204,7 @@ func sockopts() denial {
 	}
 }
 
-// truncation denies what Landlock doesn't see, or sees too late: truncating a file without opening it for writing. Below ABI 3,
+// truncation denies truncations that Landlock doesn't see, or sees too late: truncating a file without opening it for writing. Below ABI 3,
 // Landlock doesn't check it. Above, it checks when the file system has opened the file, and an overlay has copied it up by then,
 // without its content. An access mode of 3 opens for neither reading nor writing, and truncates as well. open_how is in memory, so
 // openat2 is denied.

@@ -77,5 +77,5 @@ func (c condition) holds(v uint64) bool {
 	case lowEqual:
 		return uint32(v) == uint32(c.value)
 	}
-	return true // no such operation: say that the rule is the one
+	return true // unknown operation: attribute the denial to this rule
 }

@@ -47,7 +47,7 @@ var always = []group{
 // about everything that filters would.
 var rings = []string{"io_uring_setup", "io_uring_enter", "io_uring_register"}
 
-// RingsDenied is why io_uring stays denied elsewhere.
+// RingsDenied explains why io_uring stays denied under other backends.
 const RingsDenied = "io_uring stays denied although the policy allows it: system call filters don't see its operations"
 
 // hiddenAttributes is denied where the backend doesn't see changes of a file's attributes.

@@ -92,6 +92,6 @@ func TestExplainListen(t *testing.T) {
 		t.Errorf("%v, %+v", ok, got)
 	}
 	if _, denied := Explain(compile(t, with(policy.SourceLayer{}, tcp, own)), Backend{ABI: 7, Net: true}, m.auditArch(), nr, nil); denied {
-		t.Error("what is suggested doesn't allow it")
+		t.Error("the suggestion doesn't allow it")
 	}
 }

@@ -19,7 +19,7 @@ type Filter struct {
 // FullMediation is the ABI of a backend that also decides about everything that Landlock doesn't.
 const FullMediation = 100
 
-// Backend is what the other mechanisms of a session enforce. The filters enforce the rest.
+// Backend describes the session's other mechanisms. The filters enforce what these don't.
 type Backend struct {
 	ABI    int  // of the kernel's Landlock, or FullMediation
 	Net    bool // another mechanism decides about each address and port

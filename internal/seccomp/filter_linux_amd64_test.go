@@ -88,7 +88,7 @@ func modelCases(t *testing.T) []modelCase {
 		{"listening, addresses decided elsewhere", compile(t, with(policy.SourceLayer{}, server)), expectation{abi: 7, decidedElsewhere: true, net: "tul"}},
 		{"tcp, addresses decided elsewhere", compile(t, with(policy.SourceLayer{}, tcp)), expectation{abi: 7, decidedElsewhere: true, net: "tu"}},
 		{"no net, addresses decided elsewhere", compile(t, denies(policy.Net)), expectation{abi: 7, decidedElsewhere: true, net: "nothing"}},
-		{"a refusal alone", compile(t, with(policy.SourceLayer{}, refuse)), expectation{abi: 7, net: "nothing"}},
+		{"only a denial", compile(t, with(policy.SourceLayer{}, refuse)), expectation{abi: 7, net: "nothing"}},
 		{"two authorities", compileLayers(t, withAuthority(policy.Host, with(policy.SourceLayer{}, tcp, udp)),
 			withAuthority(policy.Session, with(policy.SourceLayer{}, server))), expectation{abi: 7, net: "t"}},
 		{"namespaces", compile(t, namespacesTrue(fsNet)), expectation{abi: 7, fs: true, exec: true, namespaces: true, net: "nothing"}},
@@ -151,7 +151,7 @@ func everyOtherNumber() (nrs []uint32) {
 }
 
 // TestFiltersAreTheModel runs the assembled programs over every number with hostile arguments and compares with the plain model and the
-// library's filters. What the library says nothing on, foreign ABIs and numbers beyond its tables, is the model's alone.
+// library's filters. Foreign ABIs and numbers beyond the library's tables are compared only with the model.
 func TestFiltersAreTheModel(t *testing.T) {
 	seen := map[answer]int{}
 	for _, mc := range modelCases(t) {
@@ -317,7 +317,7 @@ func TestEveryComparisonKnowsItsWord(t *testing.T) {
 // follow returns how many times the program loads a word of an argument.
 func follow(prog []unix.SockFilter) (loads int, err error) {
 	const nothing = -1
-	words := make([]map[int]bool, len(prog)+1) // what may be in the accumulator before an instruction
+	words := make([]map[int]bool, len(prog)+1) // the words that may be in the accumulator before an instruction
 	for i := range words {
 		words[i] = map[int]bool{}
 	}

@@ -19,9 +19,9 @@ type operationTest struct {
 	prepare  func()
 	do       func() (syscall.Errno, uintptr)
 	policy   func() policy.SourceLayer
-	bare     syscall.Errno // what it comes to without filters, 0 when it works
+	bare     syscall.Errno // the result without filters, 0 for success
 	confined syscall.Errno
-	older    syscall.Errno // what it comes to either way on kernels that don't know it
+	older    syscall.Errno // the result in both cases on kernels without the call
 	root     bool          // only root's bare run shows that it works
 	abi      int           // the Landlock ABI that the filters believe in; 0: 7
 }
@@ -231,10 +231,10 @@ func TestKernelDenies(t *testing.T) {
 				if got := runChild(t, what, true, uid); d.older != 0 && got.Errno == d.older {
 					want = d.older
 				} else if got.Errno != d.bare {
-					t.Errorf("bare it came to %v, which is no control: want %v", got.Errno, d.bare)
+					t.Errorf("without filters: %v, so it's no control: want %v", got.Errno, d.bare)
 				}
 				if got := runChild(t, what, false, uid); got.Errno != want {
-					t.Errorf("under filters it came to %v, want %v", got.Errno, want)
+					t.Errorf("under filters: %v, want %v", got.Errno, want)
 				}
 			})
 		}

@@ -68,7 +68,7 @@ func run(prog []unix.SockFilter, d *data) uint32 {
 	}
 }
 
-// verdict is what the kernel does with a call under stacked filters: it takes the most restrictive action, and of equal ones
+// verdict returns the kernel's action for a call under stacked filters: the most restrictive one, and of equal ones
 // that of the filter loaded last.
 func verdict(filters []Filter, d *data) uint32 {
 	best := uint32(unix.SECCOMP_RET_ALLOW)

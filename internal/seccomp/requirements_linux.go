@@ -7,7 +7,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// requirements are what the filters need to know of a policy.
+// requirements are the parts of a policy that determine the filters.
 type requirements struct {
 	abi         int    // the kernel's Landlock ABI
 	fs          bool   // some authority grants files by path
@@ -20,7 +20,7 @@ type requirements struct {
 	net         network
 }
 
-// network is what all authorities together grant of the network.
+// network has the network access that all authorities together grant.
 type network struct {
 	restricted       bool // some authority declares net
 	stream           bool // something is granted over TCP, to connect to or to listen on

@@ -6,7 +6,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// socket denies every family except those that a policy can grant, and of these what it doesn't grant. The arguments are family,
+// socket denies every family except those that a policy can grant, and of these the sockets that it doesn't grant. The arguments are family,
 // type (with SOCK_NONBLOCK and SOCK_CLOEXEC) and protocol, all int.
 func (f requirements) socket() denial {
 	families := []uint64{unix.AF_NETLINK}

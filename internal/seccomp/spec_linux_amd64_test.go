@@ -169,7 +169,7 @@ func (s expectation) socket(family uint64, typ uint32, protocol uint64) answer {
 			ok = (s.has("t") || s.has("l")) && (protocol == 0 || protocol == 6 || protocol == 17 && s.has("u"))
 		case typ == 2:
 			ok = s.has("u") && (protocol == 0 || protocol == 17 || protocol == 6 && (s.has("t") || s.has("l")))
-		case typ == 0: // no such type: the kernel says so
+		case typ == 0: // no such type: the kernel returns an error
 			ok = s.net != "nothing" && (protocol == 0 || protocol == 6 && (s.has("t") || s.has("l")) || protocol == 17 && s.has("u"))
 		}
 	}

@@ -128,7 +128,7 @@ func TestRejected(t *testing.T) {
 	s.record(20)
 	stop := s.start()
 	s.waitDelivered()
-	wait(t, "all refusals are logged", func() bool { return s.rejected() == 3 })
+	wait(t, "all rejections are logged", func() bool { return s.rejected() == 3 })
 	stop()
 	want := s.lines()
 	got := r.got()

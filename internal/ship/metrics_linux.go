@@ -74,5 +74,5 @@ func serveMetrics(ctx context.Context, at string, s *state) error {
 	return nil
 }
 
-// maxMetricsClients is the maximum number of connections for metrics. On a TCP port, anybody can connect.
+// maxMetricsClients is the maximum number of connections for metrics. Any process can connect to a TCP port.
 const maxMetricsClients = 32

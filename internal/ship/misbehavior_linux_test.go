@@ -25,7 +25,7 @@ import (
 
 // misbehavior is how a receiver treats one request.
 type misbehavior struct {
-	keeps    int // halves of what it's sent, whatever it says of it
+	keeps    int // halves of the received records, whatever it answers
 	answer   func(*receiver, http.ResponseWriter, *http.Request)
 	reported string // by the shipper
 }
@@ -106,7 +106,7 @@ var tricks = map[string]misbehavior{
 	"429":                            {0, status(429), "429"},
 	"429 for a second":               {0, status(429, "Retry-After", "1"), "429"},
 	"429 until a time":               {0, status(429, "Retry-After", "Wed, 21 Oct 2015 07:28:00 GMT"), "429"},
-	"429 for nobody knows how long":  {0, status(429, "Retry-After", "-99999999999999999999"), "429"},
+	"429 for an unknown time":        {0, status(429, "Retry-After", "-99999999999999999999"), "429"},
 	"500":                            {0, status(500), "500"},
 	"500, and keeps half":            {1, status(500), "500"},
 	"500, and keeps all":             {2, status(500), "500"},
@@ -128,13 +128,13 @@ var tricks = map[string]misbehavior{
 	"redirects for good":             {0, status(308, "Location", "https://elsewhere.example/"), "308"},
 	"403":                            {0, status(403), "403"},
 	"408":                            {0, status(408), "408"},
-	"what it says is packed, and not": {2, func(_ *receiver, w http.ResponseWriter, _ *http.Request) {
+	"a false Content-Encoding": {2, func(_ *receiver, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = io.WriteString(w, "{}")
 	}, "is incomplete"},
 }
 
-// Those that speak of what was sent.
+// Receivers whose answers are about the received records.
 var ownTricks = map[string]map[string]misbehavior{
 	"hec": {
 		"200, and busy":               {0, reply(`{"text":"Server is busy","code":9}`), "enable indexer acknowledgement"},
@@ -217,7 +217,7 @@ func TestMisbehavior(t *testing.T) {
 				r := newReceiver(t, c, misbehavior{}, c, c, c)
 				r.Start()
 				sink.Name, sink.URL, sink.Timeout = "s"+strconv.Itoa(len(sinks)), r.URL+path, 0
-				if c.reported == late { // on a slow machine others may be, too
+				if c.reported == late { // on a slow machine other cases may be late, too
 					sink.Timeout = duration(500 * time.Millisecond)
 				}
 				sinks, receivers[name] = append(sinks, sink), r
@@ -245,7 +245,7 @@ func (r *receiver) checkMisbehavior(t *testing.T, c misbehavior, s *scene) {
 	want, got := s.lines(), r.got()
 	checkArrived(t, got, want)
 	if c.keeps > 0 && len(got) == len(want) {
-		t.Error("nothing came twice: it didn't misbehave")
+		t.Error("no record arrived twice: the receiver didn't misbehave")
 	}
 	if !regexp.MustCompile(`sink=` + r.sink + ` why=.*` + regexp.QuoteMeta(c.reported)).MatchString(s.log.String()) {
 		t.Errorf("the log doesn't say %q of %s: %s", c.reported, r.sink, s.log)
@@ -344,6 +344,6 @@ func TestKilledBeforeCursor(t *testing.T) {
 	want, got := s.lines(), r.got()
 	checkArrived(t, got, want)
 	if len(got) != 2*len(want) {
-		t.Errorf("%d records came, of %d", len(got), len(want))
+		t.Errorf("%d records arrived, of %d", len(got), len(want))
 	}
 }

@@ -142,7 +142,7 @@ func (c *natsConn) handshake(s Sink, u *url.URL) (err error) {
 	if c.stream, err = jetstream.New(c.nats); err != nil {
 		return err
 	}
-	return c.nats.FlushTimeout(o.Timeout) // only this confirms the INFO over TLS: anybody may have sent the one before it
+	return c.nats.FlushTimeout(o.Timeout) // only this confirms the INFO over TLS: an attacker may have sent the one before it
 }
 
 // credentials reads a user's credentials, and signs the server's nonce with their key.
@@ -167,7 +167,7 @@ func (c *natsConn) credentials(name string) (nats.UserJWTHandler, nats.Signature
 // Dial returns the connection to nats.go.
 func (c *natsConn) Dial(string, string) (net.Conn, error) { return c, c.ctx.Err() }
 
-// Read limits what nats.go buffers of unterminated lines and unsolicited messages.
+// Read limits the unterminated lines and unsolicited messages that nats.go buffers.
 func (c *natsConn) Read(p []byte) (int, error) {
 	if c.budget.Load() <= 0 {
 		return 0, fmt.Errorf("the server sent more than %d unsolicited bytes", readBudget)

@@ -50,11 +50,11 @@ func TestNATSHostile(t *testing.T) {
 	t.Parallel()
 	rogue, rogueInput := natsServer(t, [2]string{"", "INFO {}\r\n"})
 	hello := fmt.Sprintf(`INFO {"headers":true,"max_payload":1048576,"jetstream":true,"ldm":true,"connect_urls":[%q]}`+"\r\n", rogue)
-	after := func(until, text string) [][2]string { // two PINGs come before the first record
+	after := func(until, text string) [][2]string { // two PINGs arrive before the first record
 		return [][2]string{{"", hello}, {"PING", "PONG\r\n"}, {"PING", hello + "PONG\r\n"}, {until, text}}
 	}
 	first := func(text string) [][2]string { return [][2]string{{"", text}} }
-	long := strings.Repeat("A", 64<<20) // more than anybody should read
+	long := strings.Repeat("A", 64<<20) // more than the client should read
 	for name, c := range map[string]struct {
 		replies [][2]string
 		scheme  string
@@ -77,7 +77,7 @@ func TestNATSHostile(t *testing.T) {
 		"the token, in an error":        {after("HPUB", "-ERR 'who says canary-nats?'\r\n"), "nats", "who says ***?"},
 		"the token, instead of it":      {after("HPUB", "canary-nats\r\n"), "nats", "Parse Error [0]: '***"},
 		"the token, instead of a PONG":  {[][2]string{{"", hello}, {"PING", "canary-nats\r\n"}}, "nats", "got '***'"},
-		"what isn't the protocol":       {after("HPUB", "HTTP/1.1 200 OK\r\n\r\n"), "nats", "Parse Error"},
+		"another protocol":              {after("HPUB", "HTTP/1.1 200 OK\r\n\r\n"), "nats", "Parse Error"},
 		"nothing, and then it hangs up": {after("HPUB", ""), "nats", "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ func (s *Sink) resolveFiles() error {
 	return nil
 }
 
-// readSecret reads a secret from a file that others can't access. Each use reads it again, so that it can be replaced.
+// readSecret reads a secret from a file that other users can't access. Each use reads it again, so that it can be replaced.
 func readSecret(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

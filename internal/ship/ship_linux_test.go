@@ -174,7 +174,7 @@ func checkArrived(t *testing.T, got, want []string) {
 		uid := parse(t, line).Metadata.UID
 		if before, again := first[uid]; again {
 			if before != line {
-				t.Errorf("%s came as two different records", uid)
+				t.Errorf("%s arrived as two different records", uid)
 			}
 			continue
 		}
@@ -184,11 +184,11 @@ func checkArrived(t *testing.T, got, want []string) {
 	for i := range max(len(in), len(want)) {
 		switch {
 		case i >= len(in):
-			t.Fatalf("%d of %d came, the first that didn't: %s", len(in), len(want), want[i])
+			t.Fatalf("%d of %d arrived, the first missing one: %s", len(in), len(want), want[i])
 		case i >= len(want):
-			t.Fatalf("too much came: %s", in[i])
+			t.Fatalf("an extra record arrived: %s", in[i])
 		case in[i] != want[i]:
-			t.Fatalf("record %d: came\n%s\nnot\n%s", i, in[i], want[i])
+			t.Fatalf("record %d: got\n%s\nwant\n%s", i, in[i], want[i])
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestFile(t *testing.T) {
 	got := append(before[1:], fileLines(t, out)...)
 	want := s.lines()
 	if len(got) != len(want) {
-		t.Errorf("%d lines, not %d: after a proper stop nothing comes twice", len(got), len(want))
+		t.Errorf("%d lines, not %d: after a proper stop no record is sent twice", len(got), len(want))
 	}
 	checkArrived(t, got, want)
 }
@@ -317,7 +317,7 @@ func TestGaps(t *testing.T) {
 				t.Error(line)
 			}
 		} else if seen[e.Metadata.Sequence] {
-			t.Errorf("record %d came twice", e.Metadata.Sequence)
+			t.Errorf("record %d arrived twice", e.Metadata.Sequence)
 		}
 		seen[e.Metadata.Sequence] = true
 		if e.Metadata.Sequence <= last {
@@ -399,7 +399,7 @@ func TestReplacedAudit(t *testing.T) {
 	s.record(2)
 	s.start()
 	want := s.lines()
-	wait(t, "the other one comes", func() bool { return len(fileLines(t, out)) >= n+1+len(want) })
+	wait(t, "the other one arrives", func() bool { return len(fileLines(t, out)) >= n+1+len(want) })
 	got := fileLines(t, out)[n:]
 	gap := parse(t, got[0])
 	if gap.Unmapped.Kind != "gap" || gap.Unmapped.Extra["exact"] != "false" || !strings.Contains(gap.Unmapped.Extra["why"], "replaced by another one") {

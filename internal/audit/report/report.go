@@ -22,7 +22,7 @@ type Report struct {
 	Omitted     int       `json:"omitted"` // further problems
 }
 
-// Problem is a deviation from what the spool has written.
+// Problem is a deviation from the spool's own content.
 type Problem struct {
 	File string `json:"file"`
 	Line int    `json:"line"` // 0: the file as a whole

@@ -82,7 +82,7 @@ func Open(path string) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := cgroup2.Load("/", cgroup2.WithMountpoint(path)) // the library looks below what it takes for the mount
+	m, err := cgroup2.Load("/", cgroup2.WithMountpoint(path)) // the library looks beneath the mount point
 	if err != nil {
 		return nil, err
 	}

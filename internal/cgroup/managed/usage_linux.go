@@ -28,7 +28,7 @@ var statistics = []struct {
 	}, "disk traffic"},
 }
 
-// Usage returns what the processes in the cgroup have used since they entered it, and which figures are unknown, with the reason.
+// Usage returns the resources that the processes in the cgroup have used since they entered it, and which figures are unknown, with the reason.
 func (g *Group) Usage() (u event.Usage, unknown []string) {
 	for _, f := range statistics {
 		_, err := os.Stat(filepath.Join(g.Path(), f.file))
