@@ -14,12 +14,12 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// What a rule names is known by its other names, too.
+// A rule also applies to the aliases of its path.
 func TestAliases(t *testing.T) {
 	const r, rw, all = policy.Read, policy.Read | policy.Write, policy.AllCaps
 	open := policytest.Path("/", all)
 	builtIn := func(r policy.FSRule) policy.FSRule { r.Position.File = "preset:x"; return r }
-	guarded := func(rules ...policy.FSRule) policy.SourceLayer {
+	restricted := func(rules ...policy.FSRule) policy.SourceLayer {
 		return policy.SourceLayer{
 			FS: rules, Protect: policy.ProtectOn, Protected: []policy.FSRule{policytest.Match("/**/.git/hooks", 0), policytest.Match("/**/.vscode", 0)},
 			Secrets: policy.ProtectOn, SecretFiles: []policy.FSRule{policytest.Match("/**/.ssh", 0), policytest.Match("/**/.config/gh", 0), policytest.Match("/**/*.pub", r)},
@@ -34,12 +34,12 @@ func TestAliases(t *testing.T) {
 	}{
 		{"a folder", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/secret", 0)}}, "/mnt/f", 0},
 		{"the folder itself", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/secret", 0)}}, "/mnt", 0},
-		{"beside it", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/secret", 0)}}, "/mnts", all},
+		{"next to it", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/secret", 0)}}, "/mnts", all},
 		{"a folder beneath", "/secret/sub /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/secret", 0)}}, "/mnt/f", 0},
 		{"granted by the other name", "/secret/sub /w", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/w", rw), policytest.Path("/secret", r)}}, "/w/f", r},
 		{"a file", "/secret/f /w/x", policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Path("/secret", 0)}}, "/w/x", 0},
 		{"a folder around", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/data/secret", 0)}}, "/mnt/secret/f", 0},
-		{"beside one in it", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/data/secret", 0)}}, "/mnt/f", all},
+		{"next to one in it", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/data/secret", 0)}}, "/mnt/f", all},
 		{"a pattern in it", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Match("/data/**/*.pem", 0)}}, "/mnt/x.pem", 0},
 		{"a rule about the mount", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt", 0)}}, "/data/f", 0},
 		{"a rule above the mount", "/data /mnt/x", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt", 0)}}, "/data/f", all},
@@ -60,20 +60,20 @@ func TestAliases(t *testing.T) {
 		{"nothing is there any more", "/data//deleted /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/data", r)}}, "/mnt/f", all},
 		{"another namespace", "net:[4026531840] /mnt, net:[4026531840] /srv", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt", r)}}, "/srv", all},
 		{"toolguard's own files", "/etc /mnt", policy.SourceLayer{FS: []policy.FSRule{open}}, "/mnt/toolguard/policy.d", policy.Read | policy.Execute},
-		{"protected in part", "/w/.git /mnt", guarded(open), "/mnt/hooks/post-commit", policy.Read | policy.Execute},
-		{"protected", "/w/.vscode/x /mnt", guarded(open), "/mnt/f", policy.Read | policy.Execute},
-		{"protected under both", "/w /mnt", guarded(open, policytest.Unprotected(policytest.Path("/mnt/.vscode", all))), "/mnt/.vscode/f", all},
-		{"unprotected", "/w/.git /mnt", guarded(open, policytest.Unprotected(policytest.Path("/w/.git/hooks", rw))), "/mnt/hooks/f", rw},
-		{"unprotected, except what a pattern gives", "/w /w/d/.vscode", guarded(policytest.Unprotected(policytest.Path(".", all)), policytest.Match("**/a", rw)), "/w/a", r},
-		{"unprotected, beside that", "/w /w/d/.vscode", guarded(policytest.Unprotected(policytest.Path(".", all)), policytest.Match("**/a", rw)), "/w/b", all},
-		{"secret in part", "/w/.config /mnt", guarded(open), "/mnt/gh/hosts.yml", policy.Write},
-		{"secret", "/w/.ssh/x /mnt", guarded(open), "/mnt/f", policy.Write},
-		{"secret, but an exception", "/w/.ssh /mnt", guarded(open), "/mnt/x.pub", all},
-		{"secret under both", "/w /mnt", guarded(open, policytest.Secret(policytest.Path("/mnt/.ssh", all))), "/mnt/.ssh/f", all},
-		{"a secret that is given back", "/w/.config /mnt", guarded(open, policytest.Secret(policytest.Path("/w/.config/gh", rw))), "/mnt/gh/f", rw},
-		{"a secret that is given back elsewhere", "/w/.config /mnt", guarded(open, policytest.Secret(policytest.Path("/mnt/gh", rw))), "/mnt/gh/f", policy.Write},
-		{"protected, and a secret", "/w/.vscode /mnt, /w/.ssh /mnt", guarded(open), "/mnt/f", policy.Write},
-		{"unprotected elsewhere", "/w/.git /mnt", guarded(open, policytest.Unprotected(policytest.Path("/mnt/hooks", rw))), "/mnt/hooks/f", r},
+		{"protected in part", "/w/.git /mnt", restricted(open), "/mnt/hooks/post-commit", policy.Read | policy.Execute},
+		{"protected", "/w/.vscode/x /mnt", restricted(open), "/mnt/f", policy.Read | policy.Execute},
+		{"protected under both", "/w /mnt", restricted(open, policytest.Unprotected(policytest.Path("/mnt/.vscode", all))), "/mnt/.vscode/f", all},
+		{"unprotected", "/w/.git /mnt", restricted(open, policytest.Unprotected(policytest.Path("/w/.git/hooks", rw))), "/mnt/hooks/f", rw},
+		{"unprotected, except where a pattern decides", "/w /w/d/.vscode", restricted(policytest.Unprotected(policytest.Path(".", all)), policytest.Match("**/a", rw)), "/w/a", r},
+		{"unprotected, next to that", "/w /w/d/.vscode", restricted(policytest.Unprotected(policytest.Path(".", all)), policytest.Match("**/a", rw)), "/w/b", all},
+		{"secret in part", "/w/.config /mnt", restricted(open), "/mnt/gh/hosts.yml", policy.Write},
+		{"secret", "/w/.ssh/x /mnt", restricted(open), "/mnt/f", policy.Write},
+		{"secret, but an exception", "/w/.ssh /mnt", restricted(open), "/mnt/x.pub", all},
+		{"secret under both", "/w /mnt", restricted(open, policytest.Secret(policytest.Path("/mnt/.ssh", all))), "/mnt/.ssh/f", all},
+		{"a secret with an exception", "/w/.config /mnt", restricted(open, policytest.Secret(policytest.Path("/w/.config/gh", rw))), "/mnt/gh/f", rw},
+		{"a secret with an exception elsewhere", "/w/.config /mnt", restricted(open, policytest.Secret(policytest.Path("/mnt/gh", rw))), "/mnt/gh/f", policy.Write},
+		{"protected, and a secret", "/w/.vscode /mnt, /w/.ssh /mnt", restricted(open), "/mnt/f", policy.Write},
+		{"unprotected elsewhere", "/w/.git /mnt", restricted(open, policytest.Unprotected(policytest.Path("/mnt/hooks", rw))), "/mnt/hooks/f", r},
 	} {
 		sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount(strings.Split(x.mounts, ", ")...)}
 		c, err := policy.Compile(policytest.Source(x.layer), sys)
@@ -84,7 +84,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// What has another name is explained by it, and what is suggested for a denial allows.
+// Explain names the alias, and the suggestion for a denial allows.
 func TestAliasesAreExplained(t *testing.T) {
 	sys := fspathtest.Mounted{
 		Tree:  fspathtest.New(map[string]string{"/w": "dir", "/secret/sub/f": "file", "/mnt/f": "file"}),
@@ -106,7 +106,7 @@ func TestAliasesAreExplained(t *testing.T) {
 		t.Errorf("%+v", e.Layers)
 	}
 	if e := explain.Explain(c, sys, explain.Question{Resource: policy.FS, Caps: policy.Update, Target: "/w/f"}); len(e.Layers) != 1 {
-		t.Errorf("nothing to say, and said: %+v", e.Layers)
+		t.Errorf("no explanation expected: %+v", e.Layers)
 	}
 	layer.FS = append(layer.FS, policytest.Path("/secret/sub/f", policy.Read|policy.Update))
 	if c, err = policy.Compile(policytest.Source(layer), sys); err != nil {
@@ -144,7 +144,7 @@ func TestHardLinks(t *testing.T) {
 		{"z", policy.Read | policy.Write},
 		{"new", policy.Read | policy.Write},
 		{".", policy.Read | policy.Write},
-		{"h", policy.Read | policy.Write}, // what a built-in rule gives takes nothing away
+		{"h", policy.Read | policy.Write}, // a built-in rule removes nothing
 		{"i", policy.Read},                // of two rules on one path the last counts
 		{"/secret/f", policy.Read},
 		{"/secret/g2", 0},
@@ -192,8 +192,8 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
-// What a directory holds gains nothing by its other names when it's moved.
-func TestAliasesDontGain(t *testing.T) {
+// The files in a directory gain nothing by its aliases when it's moved.
+func TestAliasesGainNothing(t *testing.T) {
 	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount("/data /w/b")}
 	c, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/data/s/key", 0), policytest.Match("/data/**/*.pem", 0)}}), sys)
 	childtest.Must(t, err)
@@ -243,8 +243,8 @@ func (n noLook) File(p string) (id fspath.FileID, links uint64, err error) {
 	return n.Mounted.File(p)
 }
 
-// What other names there are must be known.
-func TestOtherNamesUnknown(t *testing.T) {
+// A policy whose aliases can't be determined doesn't compile.
+func TestUnknownAliases(t *testing.T) {
 	for at, want := range map[string]string{
 		"":     "test: can't determine which paths have aliases by bind mounts: no look",
 		"/w/f": "p.toml:1:1: fs.1: can't determine whether /w/f has several hard links: lstat /w/f: no look",
@@ -257,7 +257,7 @@ func TestOtherNamesUnknown(t *testing.T) {
 	}
 }
 
-// What can't be followed is refused; names that no rule speaks of don't count.
+// A path that can't be resolved is denied; aliases that no rule concerns make no difference.
 func TestTooManyAliases(t *testing.T) {
 	var lines []string
 	rules := []policy.FSRule{policytest.Path("/data/x", 0)}
@@ -270,12 +270,12 @@ func TestTooManyAliases(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: rules}), sys)
-	if err == nil || !strings.Contains(err.Error(), "have 1640 aliases by bind mounts (/") {
+	if err == nil || !strings.Contains(err.Error(), "have 1640 aliases by bind mounts (for example, /") {
 		t.Error(err)
 	}
 }
 
-// What is toolguard's own and not for this user stands in nobody's way.
+// Folders of toolguard that this user can't reach are no error.
 func TestOwnNotForUser(t *testing.T) {
 	sys := noPermission{fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w/f": "file"})}}
 	if _, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("f", policy.Read)}}), sys); err != nil {

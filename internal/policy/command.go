@@ -18,7 +18,7 @@ type CommandTable struct {
 
 // programRules are the rules for one program.
 type programRules struct {
-	order  []*Rule          // the last first, as far as one that lets the program run with any arguments
+	order  []*Rule          // the last first, down to one that allows any arguments
 	called map[string]*Rule // the deciding rule by argument 0; other names fall to the last rule of order if it has no conditions
 }
 
@@ -42,7 +42,7 @@ func newCommandTable(rules []*Rule) *CommandTable {
 	return t
 }
 
-// any is the rule that lets the program run with any arguments, nil when there is none.
+// any returns the rule that allows any arguments, nil when there is none.
 func (p *programRules) any() *Rule {
 	if n := len(p.order); n > 0 && p.order[n-1].Command.AnyArgs() {
 		return p.order[n-1]
@@ -70,7 +70,7 @@ func (p *programRules) name() {
 	}
 }
 
-// Rules is every rule in order; the caller must not change it. A nil table has none.
+// Rules returns every rule in order; the caller must not change it. A nil table has none.
 func (t *CommandTable) Rules() []*Rule {
 	if t == nil {
 		return nil
@@ -192,8 +192,8 @@ func (c *CompiledCommand) NameMismatch(called string) string {
 	return fmt.Sprintf("it's called %q, which may have it do something else: args are for what is called %s", called, strings.Join(c.Called(), " or "))
 }
 
-// CheckCommand decides on a program, by its canonical path, and its whole argv. That the program may be executed is a
-// question for CheckFS besides.
+// CheckCommand decides on a program, by its canonical path, and its whole argv. CheckFS decides
+// whether the file may be executed.
 func (c *Compiled) CheckCommand(program string, argv []string) Verdict {
 	called, args := SplitArgv(argv)
 	v := c.restrict(Commands, func(l *Layer) (*Rule, bool) {

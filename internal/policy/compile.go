@@ -44,7 +44,7 @@ func Compile(src *Source, sys fspath.FileSystem) (*Compiled, error) {
 	return c.out, nil
 }
 
-// size is about how many rules a policy has.
+// size estimates the number of rules of a policy.
 func (s *Source) size() int {
 	n := 2*len(own) + len(s.Files)
 	for i := range s.Layers {
@@ -54,7 +54,7 @@ func (s *Source) size() int {
 	return n
 }
 
-// compiler is one compilation under way.
+// compiler is the state of one compilation.
 type compiler struct {
 	src   *Source
 	sys   fspath.FileSystem
@@ -89,7 +89,7 @@ func (c *compiler) sorted() Errors {
 	return c.errs
 }
 
-// resolveFolders resolves what everything else is relative to. Without it nothing can be compiled.
+// resolveFolders resolves the folders that all paths are relative to. It returns false where nothing can be compiled.
 func (c *compiler) resolveFolders() bool {
 	ws, err := c.folder(c.src.Workspace)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *compiler) resolveFolders() bool {
 		if home, _ := c.res.Resolve(path.Clean(h), true); c.src.Chosen.File != "" || ws != "/" && !fspath.Within(home.Path, ws) {
 			continue
 		}
-		c.fail(Position{File: ws}, errors.New("this is the home, or holds it, and is the workspace only where something names it: "+
+		c.fail(Position{File: ws}, errors.New("this is the home, or contains it, and is the workspace only where something names it: "+
 			"a command could read and write all that is in it"),
 			"go to a project's folder, or name one: --workspace DIR, or workspace = \"DIR\" in the policy")
 		return false
@@ -142,7 +142,7 @@ func (c *compiler) folder(p string) (string, error) {
 	return got.Path, nil
 }
 
-// add gives a rule its index.
+// add sets a rule's index.
 func (c *compiler) add(r *Rule) *Rule {
 	r.Index = int32(len(c.out.Rules))
 	c.out.Rules = append(c.out.Rules, r)
@@ -179,7 +179,7 @@ type ruleIDs struct {
 	used      map[string]int
 }
 
-// count counts a rule of a kind. Rules of a built-in file are counted apart, under the file's name.
+// count counts a rule of a kind. Rules of a built-in file have their own numbers, under the file's name.
 func (n *ruleIDs) count(kind, file string) ruleNumber {
 	if isBuiltinFile(file) {
 		if set := file[strings.IndexByte(file, ':')+1:]; set != kind {
@@ -193,7 +193,7 @@ func (n *ruleIDs) count(kind, file string) ruleNumber {
 // next is the id of the next rule of a kind.
 func (n *ruleIDs) next(kind, file string) string { return n.count(kind, file).String() }
 
-// ruleNumber is an id in its parts: most of the built-in rules are for other machines and need none.
+// ruleNumber is an id in its parts. Most of the built-in rules are for other machines, so their id is never written.
 type ruleNumber struct {
 	prefix, kind string
 	n            int

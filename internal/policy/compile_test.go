@@ -67,13 +67,13 @@ func TestMistakes(t *testing.T) {
 		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Listen: true, Port: 80}}}, `can't be listened on`},
 		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Methods: []string{"get"}, Scheme: "http"}}}, `method "get" isn't one in capitals`},
 		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Methods: []string{}, Scheme: "http"}}}, `methods is empty`},
-		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Methods: []string{"GET"}}}}, `methods on https can't be decided without reading what is encrypted (set "tls_intercept = true"`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Methods: []string{"GET"}}}}, `methods on https can't be decided without decrypting it (set "tls_intercept = true"`},
 		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/x", Scheme: "https"}}}, `path_prefix on https can't be decided`},
 		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "x", Scheme: "http"}}}, `path_prefix "x" isn't a path`},
 		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/\x1f", Scheme: "http"}}}, `path_prefix "/\x1f" isn't a path`},
 		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/\x7f", Scheme: "http"}}}, `path_prefix "/\x7f" isn't a path`},
 		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/a/../b", Scheme: "http"}}}, `read in more than one way`},
-		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/a", Scheme: "ssh"}}}, `mean nothing with scheme "ssh"`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/a", Scheme: "ssh"}}}, `don't apply to scheme "ssh"`},
 		{policy.SourceLayer{Env: []policy.EnvRule{{Name: "A*B"}}}, `env.1: "A*B" has a "*" that isn't its end (a name is exact, or a prefix`},
 		{policy.SourceLayer{Env: []policy.EnvRule{{Name: "**"}}}, `isn't its end`},
 		{policy.SourceLayer{Env: []policy.EnvRule{{Name: ""}}}, `empty name`},
@@ -243,7 +243,7 @@ func unchangeable(t *testing.T, c *policy.Compiled, path string) {
 	}
 }
 
-// Whoever could replace a policy file, or a symlink anywhere on the way to it, could choose the next policy.
+// A process that could replace a policy file, or a symlink on the way to it, could choose the next policy.
 func TestPolicyFiles(t *testing.T) {
 	sys := policytest.Machine()
 	for at, what := range map[string]string{
@@ -284,7 +284,7 @@ func TestPolicyFiles(t *testing.T) {
 			unchangeable(t, c, r.FS.Path)
 		}
 		if strings.Join(got, " ") != want || len(c.Files) != 1 || c.Files[0] != got[len(got)-1] {
-			t.Errorf("%s: protects %q and says %q, want %s", file, got, c.Files, want)
+			t.Errorf("%s: protects %q and has the files %q, want %s", file, got, c.Files, want)
 		}
 		if v := c.CheckRename(policy.Move{Old: "/w/q", New: "/w/z", OldDir: true}); strings.Contains(want, "/w/q/") && v.Reason != policy.NoGain {
 			t.Errorf("the folder of a policy file: %+v", v)
@@ -398,7 +398,7 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("%+v", e.Layers)
 	}
 	for target, want := range map[string]string{
-		"/w/a/.ssh/id": "credentials are kept here: it denies read and execute", "/w/a/.ssh/id.pub": "an exception: it takes nothing away",
+		"/w/a/.ssh/id": "credentials are kept here: it denies read and execute", "/w/a/.ssh/id.pub": "an exception: it denies nothing",
 		"/w/.ssh/deploy": "fs.2 has secret = true",
 	} {
 		l := explain.Explain(c, policytest.Machine(), explain.Question{Resource: policy.FS, Caps: policy.Read, Target: target}).Layers[0]
@@ -464,7 +464,7 @@ func TestCalled(t *testing.T) {
 	}
 }
 
-// A program of many names has a rule for each, of which the last that it answers to decides.
+// A program of many names has a rule for each, of which the last one that accepts argument 0 decides.
 func TestOneProgramOfManyNames(t *testing.T) {
 	args := func(words ...string) []string { return words }
 	c := policytest.Compile(t, policy.SourceLayer{Commands: []policy.CommandRule{
@@ -581,8 +581,8 @@ func TestPositions(t *testing.T) {
 
 func TestHints(t *testing.T) {
 	for path, want := range map[string]string{
-		"../x":       "if that is what is meant, write it as an absolute path",
-		"out/passwd": "if that is what is meant, write it as an absolute path",
+		"../x":       "if that is intended, write it as an absolute path",
+		"out/passwd": "if that is intended, write it as an absolute path",
 		"dangling":   "write the path of something that exists, or leave the rule out",
 	} {
 		_, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path(path, policy.Read)}}), policytest.Machine())
@@ -593,7 +593,7 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// The symlinks that lead to what may be read may be read: those of the workspace, the home, the TMPDIR, and of rules.
+// The symlinks that lead to readable paths are readable: those of the workspace, the home, the TMPDIR, and of rules.
 func TestWaysMayBeRead(t *testing.T) {
 	sys := fspathtest.New(map[string]string{
 		"/data/home/u/w/sub": "dir", "/data/home/u/w/link": "-> sub", "/home": "-> data/home", "/scratch": "-> data/tmp", "/data/tmp/t": "dir", "/usr": "dir",
@@ -628,7 +628,7 @@ func TestWaysMayBeRead(t *testing.T) {
 	}
 }
 
-// What built-in files say of places outside the workspace only adds to what the other rules give there.
+// Rules of built-in files for paths outside the workspace only add to the capabilities there.
 func TestBuiltinRulesOnlyAdd(t *testing.T) {
 	const r, rx, rw, ru = policy.Read, policy.Read | policy.Execute, policy.Read | policy.Write, policy.Read | policy.Update
 	sys := fspathtest.New(map[string]string{
@@ -648,7 +648,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 		what  string
 		layer policy.SourceLayer
 		left  string // the rules that aren't left out
-		gives map[string]policy.Caps
+		caps  map[string]policy.Caps
 	}{
 		{
 			"beneath another built-in one",
@@ -659,13 +659,13 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 			},
 		},
 		{
-			"beneath one that gives some of it",
+			"beneath one that grants some of it",
 			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{policytest.Path("/", rx)}},
 			"runtime.5 runtime.6 fs.1",
 			map[string]policy.Caps{"/etc/passwd": rx, "/dev/null": ru | policy.Execute, "/tmp/t": policy.AllCaps, "/usr/bin/x": rx},
 		},
 		{
-			"beneath one that gives all of it",
+			"beneath one that grants all of it",
 			policy.SourceLayer{FS: append(home, policytest.Path("~", policy.AllCaps))},
 			"fs.1",
 			map[string]policy.Caps{"/home/u/.pyenv/x": policy.AllCaps},
@@ -701,7 +701,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 			map[string]policy.Caps{"/etc/passwd": 0, "/opt/passwd": 0, "/etc/x": rx},
 		},
 		{
-			"where a pattern gives",
+			"where a pattern decides",
 			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{policytest.Path(".", r), policytest.Match("/**/x", 0), policytest.Match("/**/etc", rx)}},
 			"runtime.1 runtime.5 runtime.6 runtime.link.1 fs.1 fs.2 fs.3",
 			map[string]policy.Caps{"/etc/passwd": rx},
@@ -754,7 +754,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 		if got := strings.Join(left, " "); got != x.left {
 			t.Errorf("%s: %s are left, want %s", x.what, got, x.left)
 		}
-		for path, want := range x.gives {
+		for path, want := range x.caps {
 			if got := c.Caps(path); got != want {
 				t.Errorf("%s: %s gets %s, want %s", x.what, path, got, want)
 			}

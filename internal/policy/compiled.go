@@ -18,16 +18,16 @@ type Compiled struct {
 	Digest     string     // lower-case hex SHA-256 over the canonical form; the TMPDIR's name isn't part of it
 	Files      []string
 	Layers     []*Layer // in the order of Authority; first Builtin
-	Rules      []*Rule  // every rule of every layer; a rule's Index is its place here
+	Rules      []*Rule  // every rule of every layer; a rule's Index is its index here
 	Limits     Limits
 	Audit      Audit
 	Removed    []Removal
-	ToolKeys   []Key          // of the tool layer, which nothing enforces: the client reports them, so they aren't passed on
+	ToolKeys   []Key          // of the tool layer, which isn't enforced: the client reports them, so they aren't passed on
 	Aliases    []fspath.Alias // bind mounts by which rules concern further paths; in no particular order
 	Links      []Link         // files with several hard links that rules name, in the order of the rules
 }
 
-// Unenforced are the keys of the tool layer that the policy itself doesn't allow to be left unenforced.
+// Unenforced returns the keys of the tool layer, none of which is enforced, except those that the policy allows to be degraded.
 func (c *Compiled) Unenforced() (keys []Key) {
 	for _, k := range c.ToolKeys {
 		allowed := func(l *Layer) bool {
@@ -40,7 +40,7 @@ func (c *Compiled) Unenforced() (keys []Key) {
 	return keys
 }
 
-// Layer is what one authority says, compiled.
+// Layer is the compiled policy of one authority.
 type Layer struct {
 	Authority Authority
 	Position  Position                    `json:"Place"`  // of its [access] table
@@ -63,7 +63,7 @@ type Layer struct {
 	narrowing *FSTable // FS without the rules that only grant; nil without aliases
 }
 
-// Rule is one rule with where it came from.
+// Rule is one rule with its origin.
 type Rule struct {
 	Index     int32  `json:"-"`
 	ID        string // unique in the policy and stable for the same files: "fs.3", "host.net.1", "runtime.12", "commands.git"
@@ -85,20 +85,20 @@ func (r *Rule) Builtin() bool { return r.Authority == Builtin || isBuiltinFile(r
 type CompiledFS struct {
 	Written      string // path or match, as written
 	fspath.Entry        // what the rule matches
-	Caps         Caps   // of a built-in rule that only adds, with what it adds to
+	Caps         Caps   // of a built-in rule that only grants, including the capabilities that its path has without it
 	Unprotect    bool   `json:",omitzero"`
 	Secret       bool   `json:",omitzero"`
-	Missing      bool   `json:",omitzero"` // nothing was at Path when the policy was compiled
-	Dir          bool   `json:",omitzero"` // a directory was
+	Missing      bool   `json:",omitzero"` // Path didn't exist when the policy was compiled
+	Dir          bool   `json:",omitzero"` // Path was a directory then
 	Optional     bool   `json:",omitzero"`
-	Symlink      bool   `json:",omitzero"` // Path is a symlink, and the rule is about itself
+	Symlink      bool   `json:",omitzero"` // Path is a symlink, and the rule is about the symlink itself
 }
 
 // CompiledCommand is a command rule with its program found.
 type CompiledCommand struct {
 	CommandRule
-	Program string // canonical path; "" when it wasn't found, in which case nothing matches it
-	File    string `json:",omitzero"` // where it was found, where a symlink of another name leads to it
+	Program string // canonical path; "" when it wasn't found: the rule then matches nothing
+	File    string `json:",omitzero"` // the path at which it was found, if that is a symlink with another name
 
 	called []string // Called, once the rule is in a table
 }

@@ -23,7 +23,7 @@ func (c *Compiled) digest() string {
 	for _, a := range c.Aliases {
 		d.str("alias").str(a.From).str(a.To).num(uint64(a.Depth)).list(a.Holes)
 	}
-	for _, k := range c.Links { // which file it is changes with each new version of it
+	for _, k := range c.Links { // not the file's identity, which changes with each new version of the file
 		d.str("link").num(uint64(k.Layer)).str(c.Rules[k.Rule].FS.Path)
 	}
 	m := c.Limits
@@ -36,7 +36,7 @@ func (c *Compiled) digest() string {
 }
 
 // digester writes records into a hash: a keyword that determines the number and kinds of the values, then the values. The length precedes
-// each string and list, so that two different policies never give the same bytes.
+// each string and list, so that two different policies never produce the same bytes.
 type digester struct {
 	h   hash.Hash
 	buf []byte
@@ -73,7 +73,7 @@ func (d *digester) list(l []string) *digester {
 	return d
 }
 
-// layer leaves out what toolguard itself grants in the TMPDIR, which each session has of its own.
+// layer leaves out toolguard's own rules for the TMPDIR, which differs by session.
 func (d *digester) layer(l *Layer, tmpDir string) {
 	d.str("layer").str(l.Authority.String())
 	for _, s := range l.Defaults {
@@ -117,7 +117,7 @@ func (d *digester) commands(t *CommandTable) {
 	})
 	for _, r := range rules {
 		if r.Command.Program != "" && !t.Decides(r) {
-			continue // others for the same program come later and win
+			continue // a later rule for the same program wins
 		}
 		d.str("command").str(r.Command.Program).flag(r.Command.HasArgs).num(uint64(len(r.Command.Args)))
 		if !r.Command.AnyArgs() {

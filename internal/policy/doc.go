@@ -26,9 +26,9 @@
 //
 // # Renames
 //
-// A file must not gain a capability by moving, all layers taken together. A directory is judged by each layer alone,
-// for whatever could be beneath it: no literal rule and no BASE may lie beneath either name, neither name may be a part
-// of a pattern, what covers the two must not give more, and the patterns that could hit beneath must be the same or
+// A file must not gain a capability by moving, all layers taken together. Each layer alone decides on a directory,
+// for everything that could be beneath it: no literal rule and no BASE may lie beneath either name, neither name may be a part
+// of a pattern, the rules that decide the two must not grant more, and the patterns that could match beneath must be the same or
 // make no difference. It mustn't bring in a name that couldn't be created there, either.
 //
 // # Threats

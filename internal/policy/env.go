@@ -28,7 +28,7 @@ func newEnvTable(rules []*Rule) *EnvTable {
 	return t
 }
 
-// Rules is every rule in order; the caller must not change it. A nil table has none.
+// Rules returns every rule in order; the caller must not change it. A nil table has none.
 func (t *EnvTable) Rules() []*Rule {
 	if t == nil {
 		return nil

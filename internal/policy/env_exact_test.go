@@ -8,7 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// What makes programs execute other code, and what looks like a credential, is handed on by a rule with exactly its name alone.
+// Only a rule with exactly its name grants a variable that makes programs execute other code or looks like a credential.
 func TestEnvNeedsExactRule(t *testing.T) {
 	prefix := policytest.Compile(t, policy.SourceLayer{Env: []policy.EnvRule{{Name: "LD_*", Read: true}, {Name: "PYTHON*", Read: true}, {Name: "AWS_*", Read: true}, {Name: "MY_TOKEN", Read: true}, {Name: "GIT_SSH", Read: true}}})
 	all := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Env: policy.Allow}, Env: []policy.EnvRule{{Name: "BASH_ENV", Read: true}}})

@@ -11,8 +11,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// A policy holds another one's layers as long as none of them says anything else.
-func TestHolds(t *testing.T) {
+// A policy includes another one's layers as long as each of them is unchanged.
+func TestIncludes(t *testing.T) {
 	outer := func(rules ...policy.FSRule) policy.SourceLayer {
 		return policy.SourceLayer{Authority: policy.Host, FS: rules}
 	}
@@ -31,14 +31,14 @@ func TestHolds(t *testing.T) {
 		want bool
 	}{
 		{"as they are", policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0)), inner), true},
-		{"handed over", handed(t, policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0)), inner)), true},
+		{"as JSON", roundTrip(t, policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0)), inner)), true},
 		{"one more rule", policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0), policytest.Path("/var", policy.Read)), inner), false},
 		{"one rule less", policytest.Compile(t, outer(policytest.Path("/etc", policy.Read)), inner), false},
-		{"more is given", policytest.Compile(t, outer(policytest.Path("/etc", policy.Read|policy.Update), policytest.Match("/**/.ssh", 0)), inner), false},
+		{"more is granted", policytest.Compile(t, outer(policytest.Path("/etc", policy.Read|policy.Update), policytest.Match("/**/.ssh", 0)), inner), false},
 		{"another authority's", policytest.Compile(t, policy.SourceLayer{Authority: policy.Agent, FS: []policy.FSRule{policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0)}}, inner), false},
 		{"left out", policytest.Compile(t, inner), false},
-		{"one more that says it's a preset's, for a TMPDIR", handed(t, remade(t, everywhere)), false},
-		{"a rule says it's a preset's, which only adds", policytest.Compile(t, outer(builtin("/etc", policy.Read), policytest.Match("/**/.ssh", 0)), inner), false},
+		{"one more, called a preset's, for a TMPDIR", roundTrip(t, withDigest(t, everywhere)), false},
+		{"a rule called a preset's, which only grants", policytest.Compile(t, outer(builtin("/etc", policy.Read), policytest.Match("/**/.ssh", 0)), inner), false},
 		{"without toolguard's own", without(policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0)), inner)), false},
 	} {
 		if got := x.c.Includes(host); got != x.want {
@@ -47,11 +47,11 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// What one of several policies has recorded no other one keeps from being recorded, and a policy that doesn't isn't the same.
+// An intersection records the events that either policy records, and the digest depends on them.
 func TestAuditOfEither(t *testing.T) {
 	denials, exec := policytest.Compile(t), policytest.Compile(t)
 	exec.Audit.Exec = true
-	exec = handed(t, remade(t, exec))
+	exec = roundTrip(t, withDigest(t, exec))
 	if exec.Digest == denials.Digest || !exec.Audit.Exec {
 		t.Errorf("digest %s, and %s where execs are recorded: %+v", denials.Digest, exec.Digest, exec.Audit)
 	}
@@ -70,8 +70,8 @@ func TestAuditOfEither(t *testing.T) {
 	}
 }
 
-// remade is a policy that was changed, with its digest.
-func remade(t *testing.T, c *policy.Compiled) *policy.Compiled {
+// withDigest returns a changed policy with its own digest.
+func withDigest(t *testing.T, c *policy.Compiled) *policy.Compiled {
 	t.Helper()
 	w := c.Wire()
 	got, err := w.Compiled()
@@ -79,14 +79,14 @@ func remade(t *testing.T, c *policy.Compiled) *policy.Compiled {
 	return got
 }
 
-// without is a policy without its first layer.
+// without returns a policy without its first layer.
 func without(c *policy.Compiled) *policy.Compiled {
 	c.Layers = c.Layers[1:]
 	return c
 }
 
-// It also knows all that the other one knows of other names.
-func TestHoldsOtherNames(t *testing.T) {
+// A policy includes another one only with all of its aliases.
+func TestIncludesAliases(t *testing.T) {
 	for name, change := range map[string]func(*policy.Compiled){
 		"":                   func(*policy.Compiled) {},
 		"no alias":           func(c *policy.Compiled) { c.Aliases = nil },
@@ -94,7 +94,7 @@ func TestHoldsOtherNames(t *testing.T) {
 		"one from elsewhere": func(c *policy.Compiled) { c.Aliases[0].Depth++ },
 		"no link":            func(c *policy.Compiled) { c.Links = nil },
 		"one of another":     func(c *policy.Compiled) { c.Links[0].File.Inode++ },
-		"one of a rule that gives more": func(c *policy.Compiled) {
+		"one of a rule that grants more": func(c *policy.Compiled) {
 			c.Links[0].Rule = int32(len(c.Rules))
 			c.Rules = append(c.Rules, &policy.Rule{FS: &policy.CompiledFS{Entry: fspath.Entry{Path: "/"}, Caps: policy.AllCaps}})
 		},
@@ -113,8 +113,8 @@ func TestHoldsOtherNames(t *testing.T) {
 	}
 }
 
-// What is within another policy holds it, each with a TMPDIR of its own.
-func TestHoldsWhatItIsWithin(t *testing.T) {
+// An intersection includes the outer policy; each has its own TMPDIR.
+func TestWithinIncludes(t *testing.T) {
 	with := func(tmp string, rules ...policy.FSRule) *policy.Compiled {
 		own := policytest.Path(tmp, policy.Read|policy.Write)
 		own.Position.File = "builtin:runtime"
@@ -128,15 +128,15 @@ func TestHoldsWhatItIsWithin(t *testing.T) {
 	in, err := with("/tmp/inner", policytest.Path("/", policy.Read)).Within(outer)
 	childtest.Must(t, err)
 	if !in.Includes(outer) {
-		t.Error("it doesn't hold what it's within")
+		t.Error("the intersection doesn't include the outer policy")
 	}
 	if in.Includes(with("/tmp/outer", policytest.Path("/var", policy.Read))) {
-		t.Error("it holds another one")
+		t.Error("it includes another policy")
 	}
 }
 
-// The digest covers every rule but what toolguard itself grants in the TMPDIR, whichever process made them up.
-func TestDigestTellsOfPresets(t *testing.T) {
+// The digest depends on every rule except toolguard's own in the TMPDIR, in a forged policy too.
+func TestDigestOfPresets(t *testing.T) {
 	with := func(path string) string {
 		r := policytest.Path(path, policy.AllCaps)
 		r.Position.File = "preset:any"
@@ -151,13 +151,13 @@ func TestDigestTellsOfPresets(t *testing.T) {
 	}
 }
 
-// A made-up policy takes nothing from the aliases that the outer one knows.
-func TestOtherNamesMadeUp(t *testing.T) {
+// A forged policy removes none of the outer one's aliases.
+func TestForgedAliases(t *testing.T) {
 	for name, spoil := range map[string]func(*fspath.Alias){
-		"itself":      func(*fspath.Alias) {},
-		"deeper":      func(a *fspath.Alias) { a.Depth = 1000 },
-		"a hole":      func(a *fspath.Alias) { a.Holes = []string{"/f"} },
-		"from nobody": func(a *fspath.Alias) { a.From = "/nowhere" },
+		"itself":         func(*fspath.Alias) {},
+		"deeper":         func(a *fspath.Alias) { a.Depth = 1000 },
+		"a hole":         func(a *fspath.Alias) { a.Holes = []string{"/f"} },
+		"from elsewhere": func(a *fspath.Alias) { a.From = "/nowhere" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir", "/secret": "dir", "/mnt": "dir"}), Table: fspathtest.Mount("/secret /mnt")}
@@ -166,12 +166,12 @@ func TestOtherNamesMadeUp(t *testing.T) {
 			mine, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/secret", policy.Read)}}), sys)
 			childtest.Must(t, err)
 			if len(mine.Aliases) == 0 || host.CheckFS("/mnt/f", policy.Read).Allow || !mine.CheckFS("/mnt/f", policy.Read).Allow {
-				t.Fatalf("the host's and one's own policy are to differ: %+v", mine.Aliases)
+				t.Fatalf("the host's and the session's policy must differ: %+v", mine.Aliases)
 			}
 			for i := range mine.Aliases {
 				spoil(&mine.Aliases[i])
 			}
-			in, err := handed(t, remade(t, mine)).Within(host)
+			in, err := roundTrip(t, withDigest(t, mine)).Within(host)
 			childtest.Must(t, err)
 			if in.CheckFS("/mnt/f", policy.Read).Allow || !in.Includes(host) {
 				t.Errorf("%s may be read, by %+v", "/mnt/f", in.Aliases)

@@ -1,6 +1,6 @@
 package policy
 
-// What the tests of this package, which are outside of it, need of its insides.
+// These are the internals that the tests, in package policy_test, use.
 
 const (
 	MaxAliases = maxAliases

@@ -98,7 +98,7 @@ func (c *compiler) aliases(all []fspath.Mount, err error) {
 	case errors.Is(err, fs.ErrPermission):
 		return
 	case errors.Is(err, fs.ErrNotExist):
-		c.fail(at, errors.New("/proc isn't mounted here, and toolguard reads there what is mounted where"), "mount it: mount -t proc proc /proc")
+		c.fail(at, errors.New("/proc isn't mounted here, and toolguard reads the mount table there"), "mount it: mount -t proc proc /proc")
 		return
 	case err != nil:
 		c.fail(at, fmt.Errorf("can't determine which paths have aliases by bind mounts: %w", err), "")
@@ -117,7 +117,7 @@ func (c *compiler) aliases(all []fspath.Mount, err error) {
 	})
 	if n := len(c.out.Aliases); n > maxAliases {
 		a := c.out.Aliases[0]
-		c.fail(at, fmt.Errorf("the paths of the rules have %d aliases by bind mounts (%s is %s, among others), and at most %d are supported",
+		c.fail(at, fmt.Errorf("the paths of the rules have %d aliases by bind mounts (for example, %s is %s), and at most %d are supported",
 			n, a.From, a.To, maxAliases), "unmount some")
 	}
 }

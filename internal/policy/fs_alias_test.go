@@ -16,15 +16,15 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// name is another name of something: how deep its file system is mounted, and how the first name and the other one begin
-// before they end alike.
+// name is an alias of a path: the depth at which its file system is mounted, and the beginnings of the path and of the alias,
+// which have the same end.
 type name struct {
 	path     string
 	depth    int
 	from, to string
 }
 
-// naiveNames are the other names of what is at p.
+// naiveNames returns the aliases of p.
 func naiveNames(all []fspath.Mount, p string) (out []name) {
 	m := fspathtest.MountOf(all, p)
 	inside := fspath.Join(m.Root, fspath.Beneath(p, m.At))
@@ -45,7 +45,7 @@ func naiveNames(all []fspath.Mount, p string) (out []name) {
 	return out
 }
 
-// counts says whether a rule that matches n components of the other name says something of the first one.
+// counts reports whether a rule that matches n components of the alias applies to the path.
 func (o name) counts(r policy.FSRule, n int) bool {
 	if r.Match == "" {
 		return n >= o.depth && (policytest.NaiveDepth(r, o.from) < 0 || n > len(policytest.NaiveWords(o.to)))
@@ -56,7 +56,7 @@ func (o name) counts(r policy.FSRule, n int) bool {
 	return n >= o.depth && !(both && n-tail >= len(policytest.NaiveWords(o.to)))
 }
 
-// naiveRestricts says whether the rules about another name take something away.
+// naiveRestricts reports whether the rules about an alias deny something.
 func naiveRestricts(l policytest.NaiveLayer, o name, want policy.Caps) bool {
 	rules := slices.DeleteFunc(slices.Clone(l.Rules), policytest.NaiveAdds)
 	unprotect, reveal := false, false
@@ -103,7 +103,7 @@ func genMounts(t *rapid.T) (lines []string) {
 	return lines
 }
 
-// genAliased makes paths, most of which have other names.
+// genAliased returns paths, most of which have aliases.
 func genAliased(t *rapid.T, all []fspath.Mount) []string {
 	paths := []string{policytest.GenPath(t, "path"), policytest.Workspace + policytest.GenPath(t, "path")}
 	for _, a := range fspath.VisibleMounts(all).Aliases() {
@@ -113,7 +113,7 @@ func genAliased(t *rapid.T, all []fspath.Mount) []string {
 	return paths
 }
 
-// checks has rapid look at n cases in this test, where the default finds too little and no other number was asked for.
+// checks sets the number of rapid's cases for this test, unless the command line sets one.
 func checks(t *testing.T, n string) {
 	f := flag.Lookup("rapid.checks")
 	if f.Value.String() != f.DefValue {
@@ -123,7 +123,7 @@ func checks(t *testing.T, n string) {
 	t.Cleanup(func() { _ = flag.Set("rapid.checks", f.DefValue) })
 }
 
-// The compiled form agrees with the naive evaluator about names that mounts give.
+// The compiled form agrees with the naive evaluator about aliases by mounts.
 func TestAliasesAgreeWithNaive(t *testing.T) {
 	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"})}
 	restricted, compared := 0, 0
@@ -135,7 +135,7 @@ func TestAliasesAgreeWithNaive(t *testing.T) {
 				continue
 			}
 			layers[i].FS = append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, layers[i].FS...)
-			naive[i].Rules = policytest.NaiveComplete(policytest.NaiveGivesWay(layers[i].FS), naive[i].DefaultAction)
+			naive[i].Rules = policytest.NaiveComplete(policytest.NaiveRemoveOverridden(layers[i].FS), naive[i].DefaultAction)
 		}
 		sys.Table = fspathtest.Mount(genMounts(t)...)
 		c, err := policy.Compile(policytest.Source(layers...), sys)
@@ -161,7 +161,7 @@ func TestAliasesAgreeWithNaive(t *testing.T) {
 	}
 }
 
-// Other names never allow more.
+// Aliases never allow more.
 func TestAliasesNeverWiden(t *testing.T) {
 	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"})}
 	narrower := 0

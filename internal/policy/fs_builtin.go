@@ -6,8 +6,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Grants reports whether a rule only ever adds capabilities: those of built-in files for paths outside the workspace, which exist so
-// that programs find what they need. A preset's rule for the workspace is like any other rule for it.
+// Grants reports whether a rule only adds capabilities. Those are the rules of built-in files for paths outside the workspace, which exist so
+// that programs can read the files that they need. A preset's rule for the workspace is like any other rule for it.
 func (r *Rule) Grants() bool {
 	outside := strings.HasPrefix(r.FS.Written, "/") || strings.HasPrefix(r.FS.Written, "~")
 	return outside && r.Authority != Builtin && isBuiltinFile(r.Position.File)
@@ -39,7 +39,7 @@ func completeGrants(rules []*Rule, defaultAction DefaultAction) []*Rule {
 	return out
 }
 
-// adding is what completeGrants knows of a layer.
+// adding is the state of completeGrants for a layer.
 type adding struct {
 	defaultAction DefaultAction
 	depths        []int // of the rules; -1 for patterns
@@ -70,7 +70,7 @@ func newAdding(rules []*Rule, defaultAction DefaultAction) (a adding, ok bool) {
 	return a, err == nil
 }
 
-// complete adds to a rule what its path has without it, and reports whether the rule then makes no difference.
+// complete adds to a rule the capabilities that its path has without it, and reports whether the rule then makes no difference.
 func (a *adding) complete(fs *CompiledFS) (idle bool) {
 	caps, lifted := a.without(fs.Path)
 	idle = fs.Caps&^caps == 0 && (lifted[RestrictProtect] || !fs.Unprotect) && (lifted[RestrictSecrets] || !fs.Secret)

@@ -10,13 +10,13 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// HostFolder is where the policies of the machine are.
+// HostFolder is the folder of the machine's policies.
 const HostFolder = "/etc/toolguard"
 
-// own are toolguard's folders on every machine, and the control groups, where a command could lift its limits or leave them.
+// own are toolguard's folders on every machine, and the control group file system, where a command could change or leave its limits.
 var own = []string{HostFolder, "/run/toolguard", "/var/lib/toolguard", "/sys/fs/bpf/toolguard", "/sys/fs/cgroup"}
 
-// UserFolders is where the rules about toolguard's own folders in a user's home are from.
+// UserFolders is the file name of the rules for toolguard's own folders in a user's home.
 const UserFolders = "builtin:home"
 
 // builtin compiles the first layer: it allows everything but to change the files that toolguard relies on. A name that leads through
@@ -111,7 +111,7 @@ func (c *compiler) table(src *SourceLayer, rules []*Rule) *FSTable {
 	return t
 }
 
-// runtime is the layer's runtime rules, with one for the session's private TMPDIR where there is one.
+// runtime returns the layer's runtime rules, with one for the session's private TMPDIR where there is one.
 func (c *compiler) runtime(src *SourceLayer) []FSRule {
 	if len(src.Runtime) == 0 || c.out.TmpDir == "" {
 		return src.Runtime
@@ -125,8 +125,8 @@ func (c *compiler) runtime(src *SourceLayer) []FSRule {
 	return append(src.Runtime[:len(src.Runtime):len(src.Runtime)], tmp)
 }
 
-// ways are symlinks that lead to the workspace, the TMPDIR and the home, and to where rules give read. Programs that ask where
-// a name leads (realpath) read them one by one, and whoever wrote down the name may know what they say.
+// ways are the symlinks that lead to the workspace, the TMPDIR and the home, and to paths on which rules grant read. Programs that resolve
+// a name (realpath) read them one by one, and the targets are no secret from the author of the policy.
 type ways []string
 
 func (w *ways) add(path string) {
@@ -135,7 +135,7 @@ func (w *ways) add(path string) {
 	}
 }
 
-// rules let each of them be read.
+// rules returns a rule for each of them that grants read.
 func (w *ways) rules() (rules []FSRule) {
 	for _, path := range *w {
 		rules = append(rules, FSRule{Path: path, Caps: Read, Position: Position{File: "builtin:runtime"}, Symlink: true, Optional: true})
@@ -143,11 +143,11 @@ func (w *ways) rules() (rules []FSRule) {
 	return rules
 }
 
-// fsRules compiles rules of one kind. Those of built-in files that mean nothing on this machine are left out, but counted:
-// an id is the same everywhere. A path where nothing is yet means something to a rule that takes away, and to one that lifts a protection.
+// fsRules compiles rules of one kind. Rules of built-in files whose paths don't exist on this machine are left out, but counted:
+// an id is the same everywhere. A rule that denies, or that lifts a protection, also applies to a path that doesn't exist yet.
 func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs) []*Rule {
 	rules := make([]Rule, 0, len(src))
-	compiled := make([]CompiledFS, len(src)) // all in one piece: there are many, and every session starts with them
+	compiled := make([]CompiledFS, len(src)) // one allocation: there are many, and every session compiles them
 	for i := range src {
 		s, fs := &src[i], &compiled[len(rules)]
 		number := ids.count(kind, s.Position.File)
@@ -222,7 +222,7 @@ func (e *linkedError) Error() string {
 // ruleHint returns what to do about a rule whose path can't be resolved.
 func ruleHint(err error) string {
 	if errors.Is(err, fspath.ErrEscape) {
-		return "if that is what is meant, write it as an absolute path"
+		return "if that is intended, write it as an absolute path"
 	}
 	return "write the path of something that exists, or leave the rule out"
 }

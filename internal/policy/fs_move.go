@@ -6,7 +6,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Move is a rename of Old to New, or a hard link, both canonical, with what is known of them.
+// Move is a rename of Old to New, or a hard link, both canonical, with their known properties.
 type Move struct {
 	Old, New  string
 	OldDir    bool
@@ -14,11 +14,11 @@ type Move struct {
 	NewDir    bool
 	Exchange  bool // RENAME_EXCHANGE
 
-	OldFile, NewFile fspath.FileID // what is there, where that is known
+	OldFile, NewFile fspath.FileID // of the existing files; zero where unknown
 }
 
 // CheckRename decides a rename: delete on the old name; create on the new one, or update if something is there; delete
-// and update on both for an exchange; and nothing that moves may gain.
+// and update on both for an exchange; and nothing that moves may gain a capability.
 func (c *Compiled) CheckRename(m Move) Verdict {
 	old, new := Delete, Create
 	switch {
@@ -45,7 +45,7 @@ func (c *Compiled) CheckRename(m Move) Verdict {
 	return v
 }
 
-// CheckLink decides a hard link: read on the old name, create on the new one, and no gain.
+// CheckLink decides a hard link: read on the old name, create on the new one, and no gained capability.
 func (c *Compiled) CheckLink(m Move) Verdict {
 	if v := c.CheckFile(m.Old, m.OldFile, Read); !v.Allow {
 		return v
@@ -109,14 +109,14 @@ func (l *Layer) dirGains(old, new string) (rule int32, gains bool) {
 			}
 		}
 	}
-	from, to := l.cover(old), l.cover(new)
+	from, to := l.pathCaps(old), l.pathCaps(new)
 	if to&^from != 0 || from&brings&^to != 0 {
 		return l.withholds(old), true
 	}
 	return l.basesDiffer(old, new)
 }
 
-// lifted is added to a rule's capabilities if the rule exempts from protect or secrets, and uncovered if no rule of that kind covers the
+// lifted is added to a rule's capabilities if the rule exempts from protect or secrets, and uncovered if no rule of that kind matches the
 // directory: a directory can gain these, too.
 var (
 	lifted    = [NumRestrictions]Caps{RestrictProtect: 1 << 7, RestrictSecrets: 1 << 9}
@@ -127,8 +127,8 @@ var (
 // allowed, and then moved in with its directory.
 var brings = Create | lifted[RestrictProtect] | uncovered[RestrictProtect]
 
-// gives returns a rule's capabilities and exemptions in this layer.
-func (l *Layer) gives(r *Rule) Caps {
+// ruleCaps returns a rule's capabilities and exemptions in this layer.
+func (l *Layer) ruleCaps(r *Rule) Caps {
 	caps, lifts := r.FS.Caps, r.FS.Exempts()
 	for k, t := range l.Restrictions() {
 		if lifts[k] && t != nil {
@@ -138,11 +138,11 @@ func (l *Layer) gives(r *Rule) Caps {
 	return caps
 }
 
-// cover returns what a path has in this layer, and so everything beneath it that no deeper rule matches.
-func (l *Layer) cover(path string) Caps {
+// pathCaps returns the capabilities and exemptions of a path in this layer, which everything beneath it shares unless a deeper rule matches.
+func (l *Layer) pathCaps(path string) Caps {
 	caps := AllCaps
 	if r := l.FS.Deciding(path); r != nil {
-		caps = l.gives(r)
+		caps = l.ruleCaps(r)
 	} else if l.Defaults[FS] == Deny {
 		caps = 0
 	}
@@ -181,7 +181,7 @@ func (l *Layer) basesDiffer(old, new string) (rule int32, differ bool) {
 	return NoMatch, false
 }
 
-// Moving looks up what is at both names of a rename. It doesn't follow symlinks in the last components.
+// Moving looks up both names of a rename. It doesn't follow symlinks in the last components.
 func (c *Compiled) Moving(sys fspath.FileSystem, old, new string, exchange bool) (Move, error) {
 	m := Move{Exchange: exchange}
 	var err error

@@ -21,7 +21,7 @@ func TestRename(t *testing.T) {
 	const r, rw, all = policy.Read, policy.Read | policy.Write, policy.AllCaps
 	sub := policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Path("ro", r), policytest.Path("in", policy.Read|policy.Create), policytest.Path("a/b/secret", 0), policytest.Path("noup", policy.Read|policy.Create|policy.Delete)}}
 	match := policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Path("/other", rw), policytest.Match("**/.env", 0), policytest.Match("**/.git/hooks", r), policytest.Match("base/**/key", r)}}
-	guarded := policy.SourceLayer{
+	restricted := policy.SourceLayer{
 		FS: []policy.FSRule{policytest.Path(".", rw), policytest.Path("/other", rw), policytest.Unprotected(policytest.Path("mine", rw))}, Protect: policy.ProtectOn,
 		Protected: []policy.FSRule{policytest.Match("**/.git/hooks", 0), policytest.Match("**/.envrc", 0)},
 	}
@@ -49,7 +49,7 @@ func TestRename(t *testing.T) {
 		{sub, x("/w/x", "/w/x"), policy.Allowed},
 		{sub, x("/w/ro/x", "/w/y"), policy.RuleDenies},    // no delete on the old name
 		{sub, x("/w/x", "/w/ro/y"), policy.RuleDenies},    // no create on the new one
-		{sub, x("/w/x", "/w/in/y"), policy.Allowed},       // into a place that allows less
+		{sub, x("/w/x", "/w/in/y"), policy.Allowed},       // into a folder that allows less
 		{sub, over("/w/x", "/w/in/y"), policy.RuleDenies}, // replacing needs update
 		{sub, over("/w/x", "/w/y"), policy.Allowed},
 		{sub, over("/w/x", "/w/noup/y"), policy.RuleDenies},
@@ -75,7 +75,7 @@ func TestRename(t *testing.T) {
 		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Match("up/base/**/key", r)}}, dir("/w/up", "/w/d"), policy.NoGain},
 		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Match("up/base/**/key", r)}}, dir("/w/d", "/w/up"), policy.NoGain},
 		{match, dir("/other/d", "/w/d"), policy.NoGain}, // could bring a .env in
-		{guarded, x("/w/x", "/w/.envrc"), policy.Protected},
+		{restricted, x("/w/x", "/w/.envrc"), policy.Protected},
 		{secrets(), x("/w/.env", "/w/x"), policy.NoGain}, // it would gain read
 		{secrets(), x("/w/.env", "/w/x/.env"), policy.Allowed},
 		{secrets(), x("/w/.env", "/w/x.pub"), policy.NoGain}, // to an exception
@@ -84,7 +84,7 @@ func TestRename(t *testing.T) {
 		{secrets(), x("/w/mine/.env", "/w/.env"), policy.Allowed},
 		{secrets(), swap("/w/x", "/w/.env"), policy.NoGain},
 		{secrets(), dir("/w/d", "/other/d"), policy.Allowed},
-		{secrets(), dir("/w/.ssh", "/w/d"), policy.NoGain}, // what is beneath isn't covered any more
+		{secrets(), dir("/w/.ssh", "/w/d"), policy.NoGain}, // the files beneath aren't secret any more
 		{secrets(), dir("/w/.ssh", "/w/d/.ssh"), policy.Allowed},
 		{secrets(), dir("/w/.ssh/d", "/w/.ssh/e"), policy.Allowed},
 		{secrets(), dir("/w/.ssh/d", "/w/.ssh/d.pub"), policy.NoGain},
@@ -93,15 +93,15 @@ func TestRename(t *testing.T) {
 		{secrets(), dir("/w/d", "/w/mine/d"), policy.NoGain},  // what it holds is given back there
 		{secrets(), dir("/w/mine/d", "/w/d"), policy.Allowed},
 		{secrets(policytest.Path(".ssh", policy.Write), policytest.Path("d", policy.Write)), dir("/w/.ssh/a", "/w/d/a"), policy.NoGain}, // open would be readable beneath
-		{guarded, x("/w/x", "/w/mine/.envrc"), policy.Allowed},
-		{guarded, dir("/w/.git", "/w/g"), policy.NoGain},
-		{guarded, dir("/w/g", "/w/.git"), policy.NoGain},
-		{guarded, dir("/w/d", "/w/mine/d"), policy.NoGain}, // protect would be lifted for what is beneath
-		{guarded, dir("/w/mine/d", "/w/d"), policy.NoGain}, // could bring in an .envrc
+		{restricted, x("/w/x", "/w/mine/.envrc"), policy.Allowed},
+		{restricted, dir("/w/.git", "/w/g"), policy.NoGain},
+		{restricted, dir("/w/g", "/w/.git"), policy.NoGain},
+		{restricted, dir("/w/d", "/w/mine/d"), policy.NoGain}, // protect would be lifted for the files beneath
+		{restricted, dir("/w/mine/d", "/w/d"), policy.NoGain}, // could bring in an .envrc
 		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Path("up", policy.Read|policy.Update)}}, policy.Move{Old: "/w/d", New: "/w/up/e", OldDir: true, NewExists: true, NewDir: true}, policy.NoGain},
-		{guarded, dir("/w/d", "/other/d"), policy.NoGain},
-		{guarded, dir("/w/d", "/w/e"), policy.Allowed},
-		{lifted, dir("/w/.vscode", "/w/d"), policy.NoGain}, // what protect covers although most of it is unprotected
+		{restricted, dir("/w/d", "/other/d"), policy.NoGain},
+		{restricted, dir("/w/d", "/w/e"), policy.Allowed},
+		{lifted, dir("/w/.vscode", "/w/d"), policy.NoGain}, // protected in part although most of it is unprotected
 		{lifted, dir("/w/d", "/w/.vscode"), policy.NoGain},
 		{lifted, dir("/w/d", "/w/e"), policy.Allowed},
 		{lifted, dir("/w/.vscode/d", "/w/.vscode/e"), policy.Allowed},
@@ -160,7 +160,7 @@ func (d *disk) paths() []string {
 	return out
 }
 
-// rename moves old and all beneath to new, and drops what was there.
+// rename moves old and everything beneath it to new, and replaces the files there.
 func (d *disk) rename(old, new string) {
 	moved := map[string]int{}
 	for p, id := range d.at {
@@ -186,7 +186,7 @@ func (d *disk) exchange(a, b string) {
 	d.rename(aside, b)
 }
 
-// No sequence of allowed renames gives any file a capability that it lacked one step before, nor puts a file at a name
+// No sequence of allowed renames adds a capability that a file lacked one step before, nor puts a file at a name
 // beneath a moved directory where it couldn't have been created.
 func TestRenamesNeverGain(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})

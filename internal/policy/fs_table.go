@@ -6,7 +6,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// NoMatch and Unresolvable are what Lookup returns instead of a rule.
+// Lookup returns NoMatch or Unresolvable where no rule decides.
 const (
 	NoMatch            = fspath.NoMatch
 	Unresolvable int32 = -2
@@ -26,11 +26,11 @@ func newFSTable(rules []*Rule) (*FSTable, error) {
 	return newFSTableOf(rules, func(*Rule) bool { return true })
 }
 
-// newFSTableOf indexes those of the rules that count.
-func newFSTableOf(rules []*Rule, counts func(*Rule) bool) (*FSTable, error) {
+// newFSTableOf indexes the rules for which include returns true.
+func newFSTableOf(rules []*Rule, include func(*Rule) bool) (*FSTable, error) {
 	entries := make([]*fspath.Entry, len(rules))
 	for i, r := range rules {
-		if counts(r) {
+		if include(r) {
 			entries[i] = &r.FS.Entry
 		}
 	}
@@ -46,7 +46,7 @@ func newFSTableOf(rules []*Rule, counts func(*Rule) bool) (*FSTable, error) {
 	return t, nil
 }
 
-// at are the rules of entries.
+// at returns the rules of entries.
 func (t *FSTable) at(entries []int32) []*Rule {
 	rules := make([]*Rule, len(entries))
 	for i, e := range entries {
@@ -55,7 +55,7 @@ func (t *FSTable) at(entries []int32) []*Rule {
 	return rules
 }
 
-// index is the Index of an entry's rule.
+// index returns the Index of an entry's rule.
 func (t *FSTable) index(entry int32) int32 {
 	if entry < 0 {
 		return NoMatch
@@ -63,7 +63,7 @@ func (t *FSTable) index(entry int32) int32 {
 	return t.first + entry
 }
 
-// Lookup is the Index of the rule that decides a canonical path, and the number of components at which it matched.
+// Lookup returns the Index of the rule that decides a canonical path, and the number of components at which it matched.
 // The rule is NoMatch when none does, and Unresolvable when path is too long, too deep or not canonical: to be denied.
 func (t *FSTable) Lookup(path string) (rule int32, depth int) {
 	if !fspath.IsCanonical(path) {
@@ -84,7 +84,7 @@ func (t *FSTable) findBeneath(dir, rest string) (rule int32, depth int) {
 	return t.index(entry), depth
 }
 
-// Rules is every rule in order; the caller must not change it.
+// Rules returns every rule in order; the caller must not change it.
 func (t *FSTable) Rules() []*Rule {
 	if t == nil {
 		return nil
@@ -92,7 +92,7 @@ func (t *FSTable) Rules() []*Rule {
 	return t.rules
 }
 
-// Literals is every rule with a path, in order.
+// Literals returns every rule with a path, in order.
 func (t *FSTable) Literals() []*Rule {
 	if t == nil {
 		return nil
@@ -100,7 +100,7 @@ func (t *FSTable) Literals() []*Rule {
 	return t.literals
 }
 
-// Patterns is every rule with a match, in order.
+// Patterns returns every rule with a match, in order.
 func (t *FSTable) Patterns() []*Rule {
 	if t == nil {
 		return nil
@@ -108,7 +108,7 @@ func (t *FSTable) Patterns() []*Rule {
 	return t.patterns
 }
 
-// Rule is the rule with that Index, nil for NoMatch and Unresolvable.
+// Rule returns the rule with that Index, nil for NoMatch and Unresolvable.
 func (t *FSTable) Rule(index int32) *Rule {
 	if t == nil || index < 0 {
 		return nil
@@ -116,7 +116,7 @@ func (t *FSTable) Rule(index int32) *Rule {
 	return t.rules[index-t.first]
 }
 
-// Deciding is the rule that decides a canonical path; nil when none matches or the path can't be followed.
+// Deciding returns the rule that decides a canonical path; nil when none matches or the path can't be followed.
 func (t *FSTable) Deciding(path string) *Rule {
 	if t == nil {
 		return nil
@@ -125,15 +125,15 @@ func (t *FSTable) Deciding(path string) *Rule {
 	return t.Rule(rule)
 }
 
-// Covering is the rule that covers path from above: the one that decides its parent. nil when none does.
-func (t *FSTable) Covering(p string) *Rule {
+// ParentRule returns the rule that decides the parent of a path; nil when none does.
+func (t *FSTable) ParentRule(p string) *Rule {
 	if p == "/" {
 		return nil
 	}
 	return t.Deciding(path.Dir(p))
 }
 
-// LiteralBeneath is the first literal rule strictly beneath path, nil when there is none.
+// LiteralBeneath returns the first literal rule strictly beneath path, nil when there is none.
 func (t *FSTable) LiteralBeneath(path string) *Rule {
 	if t == nil {
 		return nil
@@ -141,7 +141,7 @@ func (t *FSTable) LiteralBeneath(path string) *Rule {
 	return t.Rule(t.index(t.paths.LiteralBeneath(path)))
 }
 
-// baseBeneath is a pattern whose BASE lies strictly beneath path, nil when there is none. Its BASE would move away from it.
+// baseBeneath returns a pattern whose BASE lies strictly beneath path, nil when there is none. A move of path would move its BASE.
 func (t *FSTable) baseBeneath(path string) *Rule {
 	if t == nil {
 		return nil
@@ -149,7 +149,7 @@ func (t *FSTable) baseBeneath(path string) *Rule {
 	return t.Rule(t.index(t.paths.BaseBeneath(path)))
 }
 
-// partOf is a pattern that path is a part of, as ".git" is of "**/.git/hooks"; nil when there is none.
+// partOf returns a pattern that path is a part of, as ".git" is of "**/.git/hooks"; nil when there is none.
 func (t *FSTable) partOf(path string) *Rule {
 	if t == nil {
 		return nil
@@ -157,7 +157,7 @@ func (t *FSTable) partOf(path string) *Rule {
 	return t.Rule(t.index(t.paths.PartOf(path)))
 }
 
-// Depths is how deep each rule matches that matches a canonical path at all.
+// Depths returns the depth at which each matching rule matches a canonical path.
 func (t *FSTable) Depths(path string) map[*Rule]int {
 	out := map[*Rule]int{}
 	for _, m := range t.paths.Trace(path) {

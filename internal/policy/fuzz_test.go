@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// A target that parses prints as one that parses to the same, and an allow list of another host never allows it.
+// A parsed target prints as a text that parses to the same target, and an allow list of another host never allows it.
 func FuzzParseNetTarget(f *testing.F) {
 	for _, s := range []string{"https://a.com/x?y", "tcp://[::1]:80", "https://a@b/", "https://a.com:8443/%2e%2e/", "udp://1.2.3.4:53", "https://127.1/"} {
 		f.Add(s)
@@ -36,7 +36,7 @@ func FuzzParseNetTarget(f *testing.F) {
 	})
 }
 
-// A pattern that parses is one of the documented forms, and matches as the naive evaluator says.
+// A pattern that parses is one of the documented forms, and matches as in the naive evaluator.
 func FuzzPattern(f *testing.F) {
 	for _, s := range []string{"**/.env", "src/**/*.pem", "/**/.git/hooks", "**", "a/**/b*/c", "**/*", "~/**/x"} {
 		f.Add(s, "/w/src/x.pem")
@@ -60,7 +60,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// Whatever is asked for resolves to a path that the matcher can follow, or not at all; and nothing outside the
+// Any input resolves to a path that the matcher can follow, or not at all; and nothing outside the
 // workspace is ever allowed by a rule for the workspace.
 func FuzzTarget(f *testing.F) {
 	for _, s := range []string{"src/lib.rs", "../x", "/w/out/passwd", "link/../..", "/proc/self/root/etc", "loop/x", "deep/schema.rs", "a//b/./c", "/dev/fd/3"} {

@@ -33,7 +33,7 @@ type wireLayer struct {
 
 type wireLayers []wireLayer
 
-// maxLayers is more than any policy has, with those around it.
+// maxLayers is more than any policy has, nested sessions included.
 const maxLayers = 64
 
 // UnmarshalJSON rejects too many layers before it decodes them: a decoded "{}" is 300 times as large as its text.
@@ -57,7 +57,7 @@ func (l *wireLayers) UnmarshalJSON(text []byte) error {
 // run is consecutive rules.
 type run struct{ First, N int }
 
-// MarshalJSON writes what UnmarshalJSON reads. A policy that names something that isn't UTF-8 can't be written: JSON would change
+// MarshalJSON writes what UnmarshalJSON reads. A policy with a name that isn't UTF-8 can't be written: JSON would change
 // the name.
 func (c *Compiled) MarshalJSON() ([]byte, error) {
 	w := c.wire()
@@ -88,7 +88,7 @@ func (c *Compiled) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Within returns the intersection of two policies: it allows what both allow, records what either records, and has everything else from
+// Within returns the intersection of two policies: it allows what both allow, records what either records, and takes everything else from
 // the inner one. It has a layer that is in both once, at the inner one's position: of all layers that deny, a verdict names the first.
 func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 	around, more := outer.wire(), c.wire()
@@ -115,7 +115,7 @@ func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 	return w.compiled()
 }
 
-// add adds the layers of another one that are wanted, with their rules and links.
+// add adds the wanted layers of another policy, with their rules and links.
 func (w *wire) add(from *wire, wanted func(layer int) bool) {
 	at := 0 // of from's rules
 	for i, l := range from.Layers {
@@ -133,14 +133,14 @@ func (w *wire) add(from *wire, wanted func(layer int) bool) {
 			}
 		}
 		for _, r := range from.Rules[first:at] {
-			own := *r // it gets another index
+			own := *r // its index changes
 			w.Rules = append(w.Rules, &own)
 		}
 		w.Layers = append(w.Layers, l)
 	}
 }
 
-// runs are those of a layer's tables that it has.
+// runs returns the layer's tables that aren't nil.
 func (l *wireLayer) runs() []*run {
 	return slices.DeleteFunc([]*run{l.FS, l.Net, l.Env, l.Commands, l.Protect, l.Secrets}, func(r *run) bool { return r == nil })
 }
@@ -204,7 +204,7 @@ func runOf[T any, P interface {
 	return &run{int(rules[0].Index), len(rules)}
 }
 
-// compiled makes the tables.
+// compiled builds the tables.
 func (w *wire) compiled() (*Compiled, error) {
 	c := &Compiled{
 		Name: w.Name, Workspace: w.Workspace, Path: w.Path, TmpDir: w.TmpDir, Files: w.Files, Rules: w.Rules, Limits: w.Limits,

@@ -35,7 +35,7 @@ func (w *wire) writable() error {
 
 var errTables = errors.New("its tables don't fit its rules")
 
-// check rejects policies that Compile can't have made, as far as anything relies on it.
+// check rejects a policy that Compile can't have made, in every respect that other code relies on.
 func (w *wire) check() error {
 	if !fspath.IsCanonical(w.Workspace) || w.TmpDir != "" && !fspath.IsCanonical(w.TmpDir) {
 		return fmt.Errorf("the workspace %q or the TMPDIR %q isn't a canonical path", w.Workspace, w.TmpDir)

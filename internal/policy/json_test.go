@@ -18,7 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// whole is a policy with every kind of rule.
+// whole returns a policy with every kind of rule.
 func whole(t testing.TB) *policy.Compiled {
 	return policytest.Compile(t,
 		policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{policytest.Path("/etc", policy.Read)}, Net: []policy.NetRule{policytest.Host("10.0.0.0/8", false)}},
@@ -30,14 +30,14 @@ func whole(t testing.TB) *policy.Compiled {
 		})
 }
 
-// fataler is what a test and a property's check have in common.
+// fataler is the common part of *testing.T and *rapid.T.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)
 }
 
-// handed is a policy after it has left its process and come into another.
-func handed(t fataler, c *policy.Compiled) *policy.Compiled {
+// roundTrip returns a policy that was written as JSON and read again.
+func roundTrip(t fataler, c *policy.Compiled) *policy.Compiled {
 	text, err := json.Marshal(c)
 	childtest.Must(t, err)
 	got := &policy.Compiled{}
@@ -45,15 +45,15 @@ func handed(t fataler, c *policy.Compiled) *policy.Compiled {
 	return got
 }
 
-// A rule may name a place by a symlink that no matcher gets to, or that has a name which can't be handed over: nobody is let read that
-// symlink, and the policy is one all the same.
-func TestHandedOverLinks(t *testing.T) {
+// A rule may name a path by a symlink that is too deep to match, or whose name JSON can't represent: the policy compiles, without a rule to
+// read that symlink.
+func TestJSONLinks(t *testing.T) {
 	for _, link := range []string{"/w" + strings.Repeat("/d", fspath.MaxDepth), "/w/\xff"} {
 		sys := fspathtest.New(map[string]string{"/w/way": "-> " + link, link: "-> /w/src", "/w/src": "dir"})
 		l := policy.SourceLayer{FS: []policy.FSRule{policytest.Path("way", policy.Read)}, Runtime: []policy.FSRule{policytest.Path("/usr", policy.Read)}}
 		c, err := policy.Compile(policytest.Source(l), sys)
 		childtest.Must(t, err)
-		got := handed(t, c)
+		got := roundTrip(t, c)
 		for path, want := range map[string]bool{"/w/src": true, "/w/way": true, link: false} {
 			if v := got.CheckFS(path, policy.Read); v.Allow != want {
 				t.Errorf("%s: %+v", path, v)
@@ -62,10 +62,10 @@ func TestHandedOverLinks(t *testing.T) {
 	}
 }
 
-// What is handed over is the same policy, to the last table.
-func TestHandedOver(t *testing.T) {
+// The JSON of a policy is read as the same policy, tables included.
+func TestJSON(t *testing.T) {
 	c := whole(t)
-	if got := handed(t, c); !reflect.DeepEqual(got, c) {
+	if got := roundTrip(t, c); !reflect.DeepEqual(got, c) {
 		t.Errorf("it was\n%+v\nand is\n%+v", c, got)
 	}
 	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"})}
@@ -74,7 +74,7 @@ func TestHandedOver(t *testing.T) {
 		sys.Table = fspathtest.Mount(genMounts(t)...)
 		c, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
-		got := handed(t, c)
+		got := roundTrip(t, c)
 		for _, path := range append(genAliased(t, sys.Table), policytest.GenPath(t, "path")) {
 			if c.CheckFS(path, policy.Read) != got.CheckFS(path, policy.Read) || c.Caps(path) != got.Caps(path) {
 				t.Fatalf("%s: %+v was %+v", path, got.CheckFS(path, policy.Read), c.CheckFS(path, policy.Read))
@@ -83,8 +83,8 @@ func TestHandedOver(t *testing.T) {
 	})
 }
 
-// A name that JSON would change isn't handed over.
-func TestHandedOverUTF8(t *testing.T) {
+// A policy with a name that JSON would change isn't written.
+func TestJSONUTF8(t *testing.T) {
 	c := whole(t)
 	c.Rules[len(c.Rules)-1].Command.Program = "/usr/bin/\xff"
 	if _, err := json.Marshal(c); err == nil || !strings.Contains(err.Error(), `"/usr/bin/\xff" isn't UTF-8`) {
@@ -92,45 +92,45 @@ func TestHandedOverUTF8(t *testing.T) {
 	}
 }
 
-// Whatever Compile would never have made is refused.
-func TestMadeUp(t *testing.T) {
+// UnmarshalJSON rejects a policy that Compile can't have made.
+func TestForgedPolicy(t *testing.T) {
 	long := strings.Repeat("x", policy.MaxText+1)
 	for name, x := range map[string]struct {
 		change func(*policy.Wire)
 		want   string
 	}{
-		"nothing":                   {func(*policy.Wire) {}, ""},
-		"another rule":              {func(w *policy.Wire) { w.Rules[len(policy.Own)].FS.Caps = policy.AllCaps }, "another version of toolguard"},
-		"a rule too many":           {func(w *policy.Wire) { w.Rules = append(w.Rules, w.Rules[0]) }, "tables don't fit"},
-		"an alias that is a hole":   {func(w *policy.Wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{""}}} }, "isn't the rest"},
-		"a hole that is all":        {func(w *policy.Wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{"/"}}} }, "isn't the rest"},
-		"a hole elsewhere":          {func(w *policy.Wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{"x"}}} }, "isn't the rest"},
-		"an alias of nothing":       {func(w *policy.Wire) { w.Aliases = []fspath.Alias{{From: "/a", To: "b"}} }, "isn't a canonical path"},
-		"a link without a rule":     {func(w *policy.Wire) { w.Links = []policy.Link{{Rule: int32(len(w.Rules))}} }, "tables don't fit"},
-		"a link without a layer":    {func(w *policy.Wire) { w.Links = []policy.Link{{Layer: 99}} }, "tables don't fit"},
-		"a link of another layer":   {func(w *policy.Wire) { w.Links = []policy.Link{{Layer: 2, Rule: 0}} }, "tables don't fit"},
-		"no rule":                   {func(w *policy.Wire) { w.Rules[0] = nil }, "tables don't fit"},
-		"a table beyond the rules":  {func(w *policy.Wire) { w.Layers[2].FS.N = 1 << 40 }, "tables don't fit"},
-		"a table before them":       {func(w *policy.Wire) { w.Layers[0].FS.First = -1 }, "tables don't fit"},
-		"a table of less than none": {func(w *policy.Wire) { w.Layers[0].FS.N = -1 }, "tables don't fit"},
-		"a rule in two tables":      {func(w *policy.Wire) { w.Layers[2].FS.First-- }, "tables don't fit"},
-		"a table of another kind":   {func(w *policy.Wire) { w.Layers[1].Net, w.Layers[1].FS = w.Layers[1].FS, w.Layers[1].Net }, "tables don't fit"},
-		"a declared one without":    {func(w *policy.Wire) { w.Layers[0].Defaults[policy.Env] = policy.Deny }, "tables don't fit"},
-		"no such default action":    {func(w *policy.Wire) { w.Layers[0].Defaults[policy.FS] = 7 }, "tables don't fit"},
-		"no such authority":         {func(w *policy.Wire) { w.Layers[0].Authority = policy.NumAuthorities }, "tables don't fit"},
-		"nobody's rule":             {func(w *policy.Wire) { w.Rules[0].Authority = policy.NumAuthorities }, "tables don't fit"},
-		"a rule of two kinds":       {func(w *policy.Wire) { w.Rules[0].Env = &policy.EnvRule{Name: "A"} }, "tables don't fit"},
-		"no resource":               {func(w *policy.Wire) { w.Rules[0].Resource = policy.NumResources }, "tables don't fit"},
-		"a relative path":           {func(w *policy.Wire) { w.Rules[0].FS.Path = "etc" }, "isn't a canonical path"},
-		"dots":                      {func(w *policy.Wire) { w.Rules[0].FS.Path = "/etc/../x" }, "isn't a canonical path"},
-		"no such capability":        {func(w *policy.Wire) { w.Rules[0].FS.Caps = 0x80 }, "isn't a canonical path"},
-		"a pattern for all":         {func(w *policy.Wire) { w.Rules[0].FS.Last = "*" }, "matches every name"},
-		"a pattern of two":          {func(w *policy.Wire) { w.Rules[0].FS.Last = "a/b" }, "is no pattern"},
-		"a long PATH":               {func(w *policy.Wire) { w.Path = strings.Repeat("/x:", policy.MaxListed/2) }, "more than 65536"},
-		"many long files":           {func(w *policy.Wire) { w.Files = slices.Repeat([]string{long[1:]}, 9) }, "more than 65536"},
-		"a nameless variable":       {func(w *policy.Wire) { w.RulesOf(w.Layers[2].Env)[0].Env.Name = "" }, "empty name"},
-		"a relative program":        {func(w *policy.Wire) { w.RulesOf(w.Layers[2].Commands)[0].Command.Program = "x" }, "isn't a canonical path"},
-		"a relative name":           {func(w *policy.Wire) { w.RulesOf(w.Layers[2].Commands)[0].Command.Name = "x/y" }, "isn't the name of a program"},
+		"nothing":                     {func(*policy.Wire) {}, ""},
+		"another rule":                {func(w *policy.Wire) { w.Rules[len(policy.Own)].FS.Caps = policy.AllCaps }, "another version of toolguard"},
+		"a rule too many":             {func(w *policy.Wire) { w.Rules = append(w.Rules, w.Rules[0]) }, "tables don't fit"},
+		"an alias that is a hole":     {func(w *policy.Wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{""}}} }, "isn't the rest"},
+		"a hole that is all":          {func(w *policy.Wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{"/"}}} }, "isn't the rest"},
+		"a hole elsewhere":            {func(w *policy.Wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{"x"}}} }, "isn't the rest"},
+		"an alias of nothing":         {func(w *policy.Wire) { w.Aliases = []fspath.Alias{{From: "/a", To: "b"}} }, "isn't a canonical path"},
+		"a link without a rule":       {func(w *policy.Wire) { w.Links = []policy.Link{{Rule: int32(len(w.Rules))}} }, "tables don't fit"},
+		"a link without a layer":      {func(w *policy.Wire) { w.Links = []policy.Link{{Layer: 99}} }, "tables don't fit"},
+		"a link of another layer":     {func(w *policy.Wire) { w.Links = []policy.Link{{Layer: 2, Rule: 0}} }, "tables don't fit"},
+		"no rule":                     {func(w *policy.Wire) { w.Rules[0] = nil }, "tables don't fit"},
+		"a table beyond the rules":    {func(w *policy.Wire) { w.Layers[2].FS.N = 1 << 40 }, "tables don't fit"},
+		"a table before them":         {func(w *policy.Wire) { w.Layers[0].FS.First = -1 }, "tables don't fit"},
+		"a table of less than none":   {func(w *policy.Wire) { w.Layers[0].FS.N = -1 }, "tables don't fit"},
+		"a rule in two tables":        {func(w *policy.Wire) { w.Layers[2].FS.First-- }, "tables don't fit"},
+		"a table of another kind":     {func(w *policy.Wire) { w.Layers[1].Net, w.Layers[1].FS = w.Layers[1].FS, w.Layers[1].Net }, "tables don't fit"},
+		"a declared one without":      {func(w *policy.Wire) { w.Layers[0].Defaults[policy.Env] = policy.Deny }, "tables don't fit"},
+		"no such default action":      {func(w *policy.Wire) { w.Layers[0].Defaults[policy.FS] = 7 }, "tables don't fit"},
+		"no such authority":           {func(w *policy.Wire) { w.Layers[0].Authority = policy.NumAuthorities }, "tables don't fit"},
+		"a rule without an authority": {func(w *policy.Wire) { w.Rules[0].Authority = policy.NumAuthorities }, "tables don't fit"},
+		"a rule of two kinds":         {func(w *policy.Wire) { w.Rules[0].Env = &policy.EnvRule{Name: "A"} }, "tables don't fit"},
+		"no resource":                 {func(w *policy.Wire) { w.Rules[0].Resource = policy.NumResources }, "tables don't fit"},
+		"a relative path":             {func(w *policy.Wire) { w.Rules[0].FS.Path = "etc" }, "isn't a canonical path"},
+		"dots":                        {func(w *policy.Wire) { w.Rules[0].FS.Path = "/etc/../x" }, "isn't a canonical path"},
+		"no such capability":          {func(w *policy.Wire) { w.Rules[0].FS.Caps = 0x80 }, "isn't a canonical path"},
+		"a pattern for all":           {func(w *policy.Wire) { w.Rules[0].FS.Last = "*" }, "matches every name"},
+		"a pattern of two":            {func(w *policy.Wire) { w.Rules[0].FS.Last = "a/b" }, "is no pattern"},
+		"a long PATH":                 {func(w *policy.Wire) { w.Path = strings.Repeat("/x:", policy.MaxListed/2) }, "more than 65536"},
+		"many long files":             {func(w *policy.Wire) { w.Files = slices.Repeat([]string{long[1:]}, 9) }, "more than 65536"},
+		"a nameless variable":         {func(w *policy.Wire) { w.RulesOf(w.Layers[2].Env)[0].Env.Name = "" }, "empty name"},
+		"a relative program":          {func(w *policy.Wire) { w.RulesOf(w.Layers[2].Commands)[0].Command.Program = "x" }, "isn't a canonical path"},
+		"a relative name":             {func(w *policy.Wire) { w.RulesOf(w.Layers[2].Commands)[0].Command.Name = "x/y" }, "isn't the name of a program"},
 		"a program's long name": {func(w *policy.Wire) {
 			w.RulesOf(w.Layers[2].Commands)[0].Command.Name = strings.Repeat("x", fspath.MaxPath+1)
 		}, "isn't the name of a program"},
@@ -158,7 +158,7 @@ func TestMadeUp(t *testing.T) {
 	}
 }
 
-// One policy within another allows what both allow.
+// An intersection allows what both policies allow.
 func TestWithin(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -173,7 +173,7 @@ func TestWithin(t *testing.T) {
 		c, err := both[1].Within(both[0])
 		childtest.Must(t, err)
 		if last := c.Layers[len(c.Layers)-len(both[1].Layers):]; !slices.EqualFunc(last, both[1].Layers, policy.Same) {
-			t.Fatal("the inner policy's layers aren't in the order that they had: another one than it says is named where it refuses")
+			t.Fatal("the order of the inner policy's layers changed: a denial would name another one")
 		}
 		again, err := c.Within(both[0])
 		if err != nil || len(again.Layers) != len(c.Layers) || again.Digest != c.Digest || !again.Includes(both[0]) || !again.Includes(both[1]) {
@@ -195,10 +195,10 @@ func TestWithin(t *testing.T) {
 	})
 }
 
-// The rules of the other resources count in both, too; neither policy changes.
+// An intersection has both policies' rules for the other resources, too; neither policy changes.
 func TestWithinOthers(t *testing.T) {
 	inner, outer := whole(t), policytest.Compile(t, policy.SourceLayer{Env: []policy.EnvRule{{Name: "AWS_KEY", Read: true}}, Commands: []policy.CommandRule{policytest.Command("git")}})
-	before := handed(t, inner)
+	before := roundTrip(t, inner)
 	c, err := inner.Within(outer)
 	childtest.Must(t, err)
 	for _, x := range []struct {
@@ -218,14 +218,14 @@ func TestWithinOthers(t *testing.T) {
 	if !reflect.DeepEqual(inner, before) {
 		t.Error("it changed the inner policy")
 	}
-	if got := handed(t, c); !reflect.DeepEqual(got, c) {
-		t.Error("the intersection can't be handed over")
+	if got := roundTrip(t, c); !reflect.DeepEqual(got, c) {
+		t.Error("the JSON of the intersection differs")
 	}
 }
 
-// madeUp is a policy that no Compile makes, and that is accepted: another one's layers in any order and number, with layers
-// that have empty tables between them.
-func madeUp(t *rapid.T, c *policy.Compiled) *policy.Compiled {
+// forged returns a policy that Compile doesn't make but UnmarshalJSON accepts: the layers of c in any order and number, with layers
+// between them that have empty tables.
+func forged(t *rapid.T, c *policy.Compiled) *policy.Compiled {
 	from := c.Wire()
 	w := from
 	w.Rules, w.Layers, w.Links = nil, nil, nil
@@ -256,21 +256,21 @@ func madeUp(t *rapid.T, c *policy.Compiled) *policy.Compiled {
 	}
 	made, err := w.Compiled()
 	childtest.Must(t, err)
-	return handed(t, made)
+	return roundTrip(t, made)
 }
 
-// What is accepted can be nested in any other policy, and any other one in it, also when it is made up.
-func TestWithinMadeUp(t *testing.T) {
+// Every accepted policy, forged or not, has an intersection with every other one.
+func TestWithinForged(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := policytest.GenLayers(t)
 		honest, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
-		both := [2]*policy.Compiled{madeUp(t, honest), madeUp(t, honest)}
+		both := [2]*policy.Compiled{forged(t, honest), forged(t, honest)}
 		c, err := both[1].Within(both[0])
 		childtest.Must(t, err)
 		if !c.Includes(both[0]) {
-			t.Fatal("it doesn't hold what it's within")
+			t.Fatal("the intersection doesn't include the outer policy")
 		}
 		path := policytest.GenPath(t, "path")
 		if got, want := c.Caps(path), both[0].Caps(path)&both[1].Caps(path); got != want {
@@ -279,7 +279,7 @@ func TestWithinMadeUp(t *testing.T) {
 	})
 }
 
-// A policy within so many others that it couldn't be read again is refused.
+// An intersection with more layers than can be read is rejected.
 func TestWithinTooMany(t *testing.T) {
 	c := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.Read)}})
 	for i := range policy.MaxLayers {
@@ -292,11 +292,11 @@ func TestWithinTooMany(t *testing.T) {
 		}
 		c = in
 	}
-	t.Error("nothing is refused")
+	t.Error("nothing is rejected")
 }
 
-// Whatever is accepted can be asked everything.
-func FuzzHandedOver(f *testing.F) {
+// Every question about an accepted policy has an answer.
+func FuzzJSON(f *testing.F) {
 	text, err := json.Marshal(whole(f))
 	if err != nil {
 		f.Fatal(err)
@@ -305,7 +305,7 @@ func FuzzHandedOver(f *testing.F) {
 	f.Add(strings.NewReplacer(`"Last":"*.pem"`, `"Last":"x*"`).Replace(string(text)))
 	outer := whole(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		var w policy.Wire // without the digest, which is no obstacle to who makes one up
+		var w policy.Wire // without the digest, which a forger can compute
 		if json.Unmarshal([]byte(text), &w) != nil || w.Check() != nil {
 			return
 		}
@@ -332,7 +332,7 @@ func FuzzHandedOver(f *testing.F) {
 	})
 }
 
-func BenchmarkHandedOver(b *testing.B) {
+func BenchmarkJSON(b *testing.B) {
 	c, err := policy.Compile(big(200), fspathtest.New(map[string]string{"/w": "dir"}))
 	if err != nil {
 		b.Fatal(err)
@@ -354,8 +354,8 @@ func BenchmarkHandedOver(b *testing.B) {
 	})
 }
 
-// Of two policies the other names of both count.
-func TestWithinKeepsOtherNames(t *testing.T) {
+// An intersection has the aliases of both policies.
+func TestWithinAliases(t *testing.T) {
 	sys := fspathtest.Mounted{
 		Tree:  fspathtest.New(map[string]string{"/w/x": "file", "/data/f": "file"}),
 		Table: fspathtest.Mount("/data /w/b"), Inodes: map[string]uint64{"/w/x": 7, "/data/f": 7},

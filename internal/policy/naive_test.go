@@ -39,7 +39,7 @@ func TestCompiledAgreesWithNaive(t *testing.T) {
 	})
 }
 
-// checkWinners compares not only the verdict but the rule.
+// checkWinners compares the deciding rules, too.
 func checkWinners(t *rapid.T, c *policy.Compiled, naive []policytest.NaiveLayer, path string) {
 	for i, l := range c.Layers[1:] {
 		want := policytest.NaiveWinner(naive[i].Rules, path)
@@ -57,8 +57,8 @@ func checkWinners(t *rapid.T, c *policy.Compiled, naive []policytest.NaiveLayer,
 	}
 }
 
-// A built-in rule about a place outside the workspace never takes away: without it nothing more is allowed.
-func TestBuiltinRulesNeverTakeAway(t *testing.T) {
+// A built-in rule for a path outside the workspace removes nothing: without it no more is allowed.
+func TestBuiltinRulesRemoveNothing(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := policytest.GenLayers(t)

@@ -29,7 +29,7 @@ func (c *Compiled) CheckAddress(t *netname.Target, addr netip.Addr, own bool) Ve
 	return c.checkAddress(t, addr, own || !addr.IsValid() || addr.Zone() != "" || netname.IsSpecial(addr.Unmap()))
 }
 
-// CheckHostsAddress is CheckAddress for an address that the machine's hosts file gives the name: the administrator means that
+// CheckHostsAddress is CheckAddress for an address that the machine's hosts file has for the name: the administrator means that
 // address, whatever kind it is. A rule that denies it still does.
 func (c *Compiled) CheckHostsAddress(t *netname.Target, addr netip.Addr) Verdict {
 	return c.checkAddress(t, addr, false)

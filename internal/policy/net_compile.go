@@ -17,7 +17,7 @@ type CompiledNet struct {
 	Suffix string       // "example.com" for *.example.com
 	Prefix netip.Prefix // an address (of full length) or a range
 	Path   []string     // the segments of path_prefix, decoded
-	Proto  string       // "tcp" or "udp"; "" is both, of what is about every port
+	Proto  string       // "tcp" or "udp"; "" is both, for a rule about every port
 }
 
 func (c *compiler) layerNet(src *SourceLayer, ids *ruleIDs) *NetTable {
@@ -52,7 +52,7 @@ func compileNet(s *NetRule, intercept bool) (n *CompiledNet, hint string, err er
 	return n, "", nil
 }
 
-// hostError is a mistake in the host, not in the combination of keys.
+// hostError is an error in the host, not in the combination of keys.
 type hostError struct{ error }
 
 func (e hostError) Unwrap() error { return e.error }
@@ -159,10 +159,10 @@ func (n *CompiledNet) http() (string, error) {
 	switch n.Scheme {
 	case "", "http", "https", "ws", "wss":
 	default:
-		return "", fmt.Errorf("path_prefix and methods mean nothing with scheme %q", n.Scheme)
+		return "", fmt.Errorf("path_prefix and methods don't apply to scheme %q", n.Scheme)
 	}
 	if n.Proto == "udp" {
-		return "", fmt.Errorf("path_prefix and methods mean nothing over udp")
+		return "", fmt.Errorf("path_prefix and methods don't apply to udp")
 	}
 	return "", nil
 }
@@ -189,5 +189,5 @@ func (n *CompiledNet) tls(intercept bool) (string, error) {
 		what = "methods"
 	}
 	return `set "tls_intercept = true" in [access], or scheme = "http" in the rule`,
-		fmt.Errorf("%s on https can't be decided without reading what is encrypted", what)
+		fmt.Errorf("%s on https can't be decided without decrypting it", what)
 }

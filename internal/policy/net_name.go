@@ -43,14 +43,14 @@ func (l *Layer) open(name string, ways []Way) (open string, rule int32) {
 	return open, rule
 }
 
-// Direct reports whether nothing sent on a connection of this way can be decided on: its name alone decides.
+// Direct reports whether the content of such a connection can't be decided on: its name alone decides.
 func (w *Way) Direct() bool { return slices.Contains(opaqueSchemes, w.Target.Scheme) }
 
 // IsOpaque reports whether connections of a scheme name no host.
 func IsOpaque(scheme string) bool { return scheme != "" && slices.Contains(opaqueSchemes, scheme) }
 
 // Ways returns the ways in which a policy allows a normalised name to be reached, as far as its rules distinguish them; a default that
-// allows adds more ports. If there is none, the verdict gives the reason: the name must not be looked up.
+// allows adds more ports. If there is none, the verdict has the reason: the name must not be looked up.
 func (c *Compiled) Ways(name string) ([]Way, Verdict) {
 	why := c.CheckNet(&netname.Target{Scheme: "https", Protocol: "tcp", Host: name, Port: netname.DefaultPort("https")})
 	var ways []Way

@@ -62,7 +62,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// What wildcards leave open of a name counts for each authority by itself.
+// The part of a name that wildcards leave open is determined for each authority separately.
 func TestOpen(t *testing.T) {
 	wild := policy.SourceLayer{Authority: policy.Host, Net: []policy.NetRule{policytest.Host("*.a.com", true)}}
 	all := policy.SourceLayer{Authority: policy.Session, Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Allow}}

@@ -28,7 +28,7 @@ func (t *NetTable) EachContaining(p netip.Prefix, f func(*Rule)) {
 	}
 }
 
-// Prefixes are the ranges of addresses that a rule is about; none when it's about a name. Without a host it's every one.
+// Prefixes returns the ranges of addresses that a rule is about; none when the rule is about a name. A rule without a host is about every address.
 func (n *CompiledNet) Prefixes() []netip.Prefix {
 	switch {
 	case n.Prefix.IsValid():
@@ -53,7 +53,7 @@ func (n *CompiledNet) carried() []netip.Prefix {
 // reachable through a translator. A granted host need not be.
 func (n *CompiledNet) matchesCarried() bool { return !n.Allow && !n.Listen && n.Prefix.Addr().Is4() }
 
-// Ports are those on which a rule may decide something; none of one that is about every port.
+// Ports returns the ports on which a rule may decide; none if it decides on every port.
 func (n *CompiledNet) Ports() []uint16 {
 	if n.Port != 0 {
 		return []uint16{uint16(n.Port)}
@@ -94,12 +94,12 @@ func (c *Compiled) Directly(proto string) func(uint16, netip.Prefix) Verdict {
 			return v
 		}
 		for _, t.Scheme = range schemes {
-			said := c.CheckPrefix(&t, p)
-			if said.Reason == RuleDenies {
-				return said
+			each := c.CheckPrefix(&t, p)
+			if each.Reason == RuleDenies {
+				return each
 			}
-			if said.Allow && !v.Allow {
-				v = said
+			if each.Allow && !v.Allow {
+				v = each
 			}
 		}
 		if v.Allow && (denied[port] || c.shows(port, p)) {

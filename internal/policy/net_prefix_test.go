@@ -25,7 +25,7 @@ func genNetPolicy(t *rapid.T) *policy.Compiled {
 	return c
 }
 
-// longest is the longest range of a policy's rules, or of all, that an address is in.
+// longest returns the longest range of a policy's rules, or of all, that contains an address.
 func longest(c *policy.Compiled, a netip.Addr) netip.Prefix {
 	best := netip.PrefixFrom(a, 0).Masked()
 	for _, r := range c.Rules {
@@ -41,7 +41,7 @@ func longest(c *policy.Compiled, a netip.Addr) netip.Prefix {
 	return best
 }
 
-// What a range is decided to be is what each of its addresses is.
+// The verdict on a range is the verdict on each of its addresses.
 func TestPrefixAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genNetPolicy(t)
@@ -61,7 +61,7 @@ func TestPrefixAgrees(t *testing.T) {
 	})
 }
 
-// What is direct is denied in no way and granted in some, whatever is said, and so are the names.
+// A target that is direct is denied with no content and granted with some, and its names too.
 func TestDirectIsGranted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genNetPolicy(t)
@@ -109,7 +109,7 @@ func TestDirectly(t *testing.T) {
 			t.Errorf("%s: %+v", x.name, v)
 		}
 	}
-	// Port 0 stands for those that no rule speaks of.
+	// Port 0 represents the ports that no rule names.
 	c := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Allow}, Net: []policy.NetRule{policytest.Host("a.com", false)}})
 	if v := c.Directly("tcp")(0, longest(c, netip.MustParseAddr("10.1.2.3"))); !v.Allow {
 		t.Errorf("a name that is denied denies ports that its rule doesn't speak of: %+v", v)

@@ -14,7 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// genNetRule is a rule about one of few hosts.
+// genNetRule returns a rule about one of few hosts.
 func genNetRule(t *rapid.T, what string, hosts []string, intercept bool) policy.NetRule {
 	r := policy.NetRule{
 		Host: rapid.SampledFrom(hosts).Draw(t, what+" host"), Scheme: rapid.SampledFrom([]string{"", "", "http", "https", "ws", "wss", "ssh"}).Draw(t, what+" scheme"),
@@ -26,7 +26,7 @@ func genNetRule(t *rapid.T, what string, hosts []string, intercept bool) policy.
 	return r
 }
 
-// What is decided about one host doesn't depend on rules about others, whatever they say.
+// The verdict on one host doesn't depend on rules about others.
 func TestRulesAboutOtherHosts(t *testing.T) {
 	about := []string{"api.a.com", "*.a.com"}
 	others := []string{"b.com", "*.b.com", "10.0.0.0/8", "a.com", "x.api.a.com"}
@@ -51,7 +51,7 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 			for _, port := range []uint16{80, 443, 22, 9418} {
 				target := netname.Target{Scheme: scheme, Protocol: "tcp", Host: "api.a.com", Port: port, Path: [][]string{nil, {"a"}}[port%2]}
 				if got, want := c.CheckNet(&target), alone.CheckNet(&target); got.Allow != want.Allow || got.Reason != want.Reason {
-					t.Fatalf("%s: %+v beside others, %+v alone\n%+v", &target, got, want, all)
+					t.Fatalf("%s: %+v with others, %+v alone\n%+v", &target, got, want, all)
 				}
 				explainAgrees(t, c, &target)
 			}
@@ -59,13 +59,13 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 	})
 }
 
-// explainAgrees holds explain to the decision: its layers and candidates say the same.
+// explainAgrees compares the explanation with the decision.
 func explainAgrees(t *rapid.T, c *policy.Compiled, target *netname.Target) {
 	e := explain.Explain(c, policytest.Machine(), explain.Question{Resource: policy.Net, Target: target.String()})
 	for _, l := range e.Layers {
 		won := slices.IndexFunc(l.Candidates, func(x explain.Candidate) bool { return x.Won })
 		if l.Allow != (e.Answer.Decision == "allow") || (won >= 0) != (e.Answer.Rule != nil) || won >= 0 && l.Candidates[won].Rule != e.Answer.Rule {
-			t.Fatalf("%s: explain says %+v", target, e)
+			t.Fatalf("%s: the explanation is %+v", target, e)
 		}
 	}
 	if len(e.Layers) == 0 {
@@ -73,7 +73,7 @@ func explainAgrees(t *rapid.T, c *policy.Compiled, target *netname.Target) {
 	}
 }
 
-// What can't be distinguished is decided by what names either scheme, before what names none.
+// Targets that can't be distinguished are decided by a rule that names either scheme, before one that names none.
 func TestUnreadTLS(t *testing.T) {
 	deny, allow := policytest.Host("api.github.com", false), policy.NetRule{Host: "api.github.com", Scheme: "https", Port: 443, Allow: true}
 	other := policy.NetRule{Host: "b.com", PathPrefix: "/x", Scheme: "https", Allow: true}

@@ -42,7 +42,7 @@ func newNetTable(rules []*Rule) *NetTable {
 	return t
 }
 
-// Rules is every rule in order; the caller must not change it. A nil table has none.
+// Rules returns every rule in order; the caller must not change it. A nil table has none.
 func (t *NetTable) Rules() []*Rule {
 	if t == nil {
 		return nil
@@ -53,7 +53,7 @@ func (t *NetTable) Rules() []*Rule {
 // about calls f for every rule that is about a target's host, in no order.
 type about func(f func(*Rule))
 
-// Find is the rule that decides a target, nil when none matches.
+// Find returns the rule that decides a target, nil when none matches.
 func (t *NetTable) Find(target *netname.Target) *Rule {
 	return t.deciding(target, t.about(target))
 }
@@ -62,7 +62,7 @@ func (t *NetTable) about(target *netname.Target) about {
 	return func(f func(*Rule)) { t.EachHost(target, f) }
 }
 
-// best is the most specific rule that matches a target, nil when none does.
+// best returns the most specific rule that matches a target, nil when none does.
 func (rules about) best(target *netname.Target) (best *Rule) {
 	rules(func(r *Rule) {
 		if r.Net.Matches(target) && (best == nil || CompareNet(r, best) > 0) {
@@ -108,8 +108,8 @@ func (rules about) unread(like *netname.Target) (out *Rule) {
 	return out
 }
 
-// alike returns the schemes whose connections look like those of a target's, by the rules for its host: that rules for other hosts
-// intercept TLS changes nothing for it.
+// alike returns the schemes whose connections look like those of a target's, by the rules for its host:
+// interception for other hosts makes no difference to it.
 func (t *NetTable) alike(target *netname.Target, rules about) []string {
 	switch {
 	case target.Listen || target.Protocol != "tcp":

@@ -44,7 +44,7 @@ func TestCheckNet(t *testing.T) {
 		{"range", []policy.NetRule{policytest.Host("10.0.0.0/8", true)}, "http://10.1.2.3/", policy.Allowed},
 		{"a denied address, on any port", []policy.NetRule{policytest.Host("10.0.0.0/8", false)}, "tcp://10.1.2.3:5432", policy.RuleDenies},
 		{"by UDP too", []policy.NetRule{policytest.Host("10.0.0.0/8", false)}, "udp://10.1.2.3:5432", policy.RuleDenies},
-		{"and whatever is said", []policy.NetRule{policytest.Host("localhost", false)}, "https://127.0.0.1:8443/", policy.RuleDenies},
+		{"with any content", []policy.NetRule{policytest.Host("localhost", false)}, "https://127.0.0.1:8443/", policy.RuleDenies},
 		{"of one protocol alone", []policy.NetRule{{Host: "10.0.0.0/8", Protocol: "udp"}, port("10.0.0.0/8", 53)}, "tcp://10.1.2.3:53", policy.Allowed},
 		{"of one protocol", []policy.NetRule{{Host: "10.0.0.0/8", Protocol: "udp"}}, "udp://10.1.2.3:53", policy.RuleDenies},
 		{"but for the ports that are granted", []policy.NetRule{port("10.0.0.0/8", 5432), policytest.Host("10.0.0.0/8", false)}, "tcp://10.1.2.3:5432", policy.Allowed},
@@ -149,7 +149,7 @@ func TestCheckAddress(t *testing.T) {
 	}
 }
 
-// Where an authority grants nothing no socket is needed.
+// Where an authority grants nothing, no socket is needed.
 func TestDeniesNet(t *testing.T) {
 	for _, x := range []struct {
 		defaultAction policy.DefaultAction

@@ -11,8 +11,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// A NoLink rule is in force only where its path is free of symlinks, but for those that lead to the home; one that takes away is about a
-// symlink at its path, too.
+// A NoLink rule is in force only where its path is free of symlinks, but for those that lead to the home; one that denies also
+// applies to a symlink at its path.
 func TestNoLink(t *testing.T) {
 	own := func(r policy.FSRule) policy.FSRule { r.NoLink, r.Optional = true, true; return r }
 	files := fspathtest.New(map[string]string{
@@ -53,7 +53,7 @@ func TestNoLink(t *testing.T) {
 		}
 	}
 
-	// What is left out is listed, and otherwise it's as if it had never been there, in every form that leaves the process.
+	// A rule that is left out is listed, and isn't in the digest and the JSON.
 	with, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read), own(policytest.Path("~/linked", policy.Read))}}), files)
 	childtest.Must(t, err)
 	if r := with.Removed; len(r) != 1 || r[0].By != nil || r[0].Link != "/data/u/.ssh" || r[0].Rule.ID != "fs.2" || explain.RuleText(r[0].Rule) != `{ path = "~/linked", read = true }` {
@@ -66,7 +66,7 @@ func TestNoLink(t *testing.T) {
 	var read policy.Compiled
 	childtest.Must(t, read.UnmarshalJSON(text))
 	if with.Digest != without.Digest || read.Digest != with.Digest || read.CheckFS("/data/u/.ssh/id", policy.Read).Allow || !read.CheckFS("/w/x", policy.Read).Allow {
-		t.Errorf("the digests are %s, %s and %s, and the link gives %v", with.Digest, without.Digest, read.Digest, read.CheckFS("/data/u/.ssh/id", policy.Read))
+		t.Errorf("the digests are %s, %s and %s, and through the link: %v", with.Digest, without.Digest, read.Digest, read.CheckFS("/data/u/.ssh/id", policy.Read))
 	}
 
 	strict := own(policytest.Path("~/linked", policy.Read))

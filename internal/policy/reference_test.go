@@ -28,7 +28,7 @@ func TestWorkedExamples(t *testing.T) {
 		{"narrowest rule wins", abc, "src/generated/schema.rs", rw},
 		{"unrelated sibling", abc, "tests/main.rs", rw},
 		{"a rule without capabilities denies", env, ".env", 0},
-		{"beside it", env, "README.md", r},
+		{"next to it", env, "README.md", r},
 		{"by component, not by byte", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("src", r)}}, "src_generated/foo.rs", 0},
 		{"by component, matching", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("src", r)}}, "src/lib.rs", r},
 		{"write alias", policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Write)}}, "x", policy.Write},
@@ -121,7 +121,7 @@ func TestWorkedExamplesOfNetAndEnv(t *testing.T) {
 		{Name: "AWS_SEC*"},
 		{Name: "AWS_SECRET_*", Read: true},
 	}})
-	// Beyond the reference: what looks like a credential is granted by a rule with its exact name only (TestEnvNeedsExactRule).
+	// Beyond the reference: a variable that looks like a credential is granted by a rule with its exact name only (TestEnvNeedsExactRule).
 	for name, allow := range map[string]bool{
 		"GITHUB_TOKEN": true, "GITHUB_TOKEN_LOG": false, "AWS_REGION": true,
 		"AWS_SECRET_ACCESS_KEY": false, "HOME": false, "AWS_PROFILE": false, "AWS_PROFILE_LOG": true, "AWS_SECRET_KEY": false, "AWS_SECRET_NAME_": false, "AWS_SECX": false,

@@ -8,8 +8,8 @@ type Removal struct {
 	Link string // the target of the symlink
 }
 
-// removeOverridden removes a layer's built-in rules at and beneath the path of a rule without any capability: its author means the whole
-// folder, and doesn't know the built-in rules.
+// removeOverridden removes a layer's built-in rules at and beneath the path of a rule without any capability: its author
+// means the whole folder and need not know the built-in rules.
 func (c *compiler) removeOverridden(rules []*Rule) []*Rule {
 	var denials []*Rule
 	for _, r := range rules {

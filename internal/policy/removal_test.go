@@ -13,9 +13,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// What a rule of a policy file takes away stays so, whatever is built in beneath it; between the file's own rules nothing changes, and
-// lint lists both.
-func TestBuiltinRulesGiveWay(t *testing.T) {
+// A rule without capabilities removes the built-in rules beneath it, but none of the file's own; lint lists both.
+func TestOverriddenBuiltinRules(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w/x": "file", "/home/u/.config/git/config": "file", "/home/u/.config/mine": "file", "/home/u/.cache/x": "file", "/proc/cpuinfo": "file", "/usr/bin/x": "file"})
 	at := func(line int, r policy.FSRule) policy.FSRule {
 		r.Position = policy.Position{"p.toml", line, 1}
@@ -61,14 +60,14 @@ func TestBuiltinRulesGiveWay(t *testing.T) {
 				t.Errorf("%s: %s gets %s, want %s", x.what, path, got, want)
 			}
 		}
-		var said []string
+		var warnings []string
 		for _, w := range explain.Lint(c, sys, netname.IsPublicSuffix) {
 			if w.Code == "removed" || w.Code == "stays-open" {
-				said = append(said, fmt.Sprintf("%s:%d %s", w.Code, w.Position.Line, w.Msg))
+				warnings = append(warnings, fmt.Sprintf("%s:%d %s", w.Code, w.Position.Line, w.Msg))
 			}
 		}
-		if got := strings.Join(said, "; "); got != x.lint {
-			t.Errorf("%s: lint says\n%s\nwant\n%s", x.what, got, x.lint)
+		if got := strings.Join(warnings, "; "); got != x.lint {
+			t.Errorf("%s: lint prints\n%s\nwant\n%s", x.what, got, x.lint)
 		}
 	}
 }

@@ -8,7 +8,7 @@ type Source struct {
 	Name       string
 	Workspace  string        // absolute
 	Chosen     Position      // what named the workspace; empty when it was found
-	Home       string        // absolute; what "~/" stands for
+	Home       string        // absolute; the value of "~/"
 	NeverHome  []string      // absolute: these homes, and the folders around them, are the workspace only where something names it
 	Path       string        // the session's PATH: where command names are looked up
 	TmpDir     string        // the session's private TMPDIR, absolute; "" when there is none (check, lint)
@@ -18,24 +18,24 @@ type Source struct {
 	Layers     []SourceLayer // in the order of Authority; at most one for each authority
 	Limits     Limits
 	Audit      Audit
-	ToolKeys   []Key      // of the tool layer: nothing enforces them
+	ToolKeys   []Key      // of the tool layer, which isn't enforced
 	Detected   []Detected // presets that the built-in default policy includes
 }
 
 // Detected is a preset that the built-in default policy includes, and the file of the workspace, or the command, that requires it.
 type Detected struct{ Preset, By string }
 
-// Key is a key of a policy that is no rule.
+// Key is a key of a policy that isn't a rule.
 type Key struct {
 	ID       string // the path to it: "gate.strict", "tools.fetch.owner_only"
 	Position Position
 }
 
-// Repository is a git repository outside of the workspace that is of it: that of a linked worktree or of a submodule. Both paths are canonical;
-// of any other workspace they're empty.
+// Repository is the workspace's git repository where that is outside of it: the workspace is a linked worktree or a submodule. Both paths are canonical;
+// for any other workspace they are empty.
 type Repository struct {
 	Common string // the folder with the objects and branches
-	Dir    string // the folder with what is this worktree's alone; of a submodule the same
+	Dir    string // the folder with this worktree's own files; of a submodule the same as Common
 }
 
 // SourceLayer is the policy of one authority.
@@ -81,7 +81,7 @@ const (
 // Syscalls are the policy's rules for system calls.
 type Syscalls struct {
 	Profile  string   // "default" or "strict"
-	Allow    []string // names taken out of the profile's deny list
+	Allow    []string // names removed from the profile's deny list
 	Deny     []string // names added to it
 	Position Position `json:"Place"`
 }
@@ -110,7 +110,7 @@ type FSRule struct {
 type NetRule struct {
 	Host       string
 	Scheme     string
-	Port       int // 0: not given
+	Port       int // 0: none
 	PathPrefix string
 	Methods    []string
 	Protocol   string // "", "tcp" or "udp"
@@ -132,7 +132,7 @@ type EnvRule struct {
 type CommandRule struct {
 	Name     string     // a program name or an absolute path
 	Args     [][]string // nil: any arguments
-	HasArgs  bool       // args was given: an empty list allows no arguments form at all
+	HasArgs  bool       // args is in the file: an empty list allows no arguments at all
 	Envs     []string   // variables this program may see; nil with HasEnvs false: as the session
 	HasEnvs  bool
 	Match    []SelfTest // command lines that the rule must accept
@@ -143,7 +143,7 @@ type CommandRule struct {
 // SelfTest is a whole command line, the program's name first, that a command rule is tried with when it's compiled.
 type SelfTest struct {
 	Argv     []string
-	Position Position `json:"Place"` // the rule's own counts where it's empty
+	Position Position `json:"Place"` // empty: the rule's own
 }
 
 // Limits is the [limits] table after merging; the smallest of all authorities. Zero means no limit.
@@ -157,10 +157,10 @@ type Limits struct {
 	FileSize  Bytes
 }
 
-// Audit is what is recorded in addition to denials: the union of what the files ask for.
+// Audit is what is recorded in addition to denials: the union of all files' settings.
 type Audit struct {
 	Exec     bool     // programs that are executed
-	Position Position `json:"Place"` // of the first that asks
+	Position Position `json:"Place"` // of the first file that asks
 }
 
 // AuditID is the ID by which a policy lists its audit among the rules that needn't be enforced.

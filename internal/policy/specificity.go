@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// This file says which of two matching rules wins. For paths package fspath does.
+// This file decides which of two matching rules wins. For paths, package fspath does.
 
-// CompareNet says which of two matching rules is more specific: positive for a.
+// CompareNet compares two matching rules: positive if a is more specific.
 func CompareNet(a, b *Rule) int {
 	return cmp.Or(
 		cmp.Compare(a.Net.Parts(), b.Net.Parts()),
@@ -16,7 +16,7 @@ func CompareNet(a, b *Rule) int {
 	)
 }
 
-// Parts is how many parts of a target a rule names.
+// Parts returns how many parts of a target a rule names.
 func (n *CompiledNet) Parts() int {
 	p := len(n.Path)
 	if n.Scheme != "" {
@@ -43,7 +43,7 @@ func (n *CompiledNet) HostRank() int {
 	return 1 + n.Prefix.Bits() + 128 - n.Prefix.Addr().BitLen() // of IPv4 as if it were written in IPv6
 }
 
-// compareEnv says which of two matching rules is more specific: positive for a.
+// compareEnv compares two matching rules: positive if a is more specific.
 func compareEnv(a, b *Rule) int {
 	literal := func(r *Rule) int { return len(strings.TrimSuffix(r.Env.Name, "*")) }
 	exact := func(r *Rule) int { return literal(r) - len(r.Env.Name) } // 0, or -1 for a prefix

@@ -38,7 +38,7 @@ type badInput struct {
 var badInputs = []badInput{
 	// Policies; cmd/toolguard/testdata/bad-input.txt has the mistakes within one.
 	{name: "a device", command: "$tg exec --policy /dev/zero" + touch, says: `/dev/zero: can't read policy .*: not a regular file`},
-	{name: "a file of the kernel's", command: "$tg exec --policy /proc/self/status" + touch, says: `.*: it's empty, or no file on a disk`},
+	{name: "a file of the kernel's", command: "$tg exec --policy /proc/self/status" + touch, says: `.*: it's empty, or not a file on a disk`},
 	{name: "an unreadable file", setUp: "echo version = 1 >f; chmod 0 f", command: "$tg exec --policy f" + touch, says: `f: can't read policy "f": permission denied`, who: "user"},
 	{name: "in an unreadable folder", setUp: "mkdir -m 0 d", command: "$tg exec --policy d/f" + touch, says: `d/f: can't read policy "d/f": permission denied`, who: "user"},
 	{name: "an empty file", setUp: ": >f", command: "$tg exec --policy f" + touch, says: `f: can't read policy "f": it's empty`},
@@ -67,7 +67,7 @@ var badInputs = []badInput{
 	{name: "own, broken", setUp: own + `echo bad >"$f"`, command: "$tg exec" + touch, says: `/.*\.toml:1:4: not valid TOML`, more: true},
 	{name: "own, no space", setUp: `mkdir "$HOME"/.config; mount -t tmpfs -o nr_inodes=1,uid="$uid",mode=700 none "$HOME"/.config`, command: "$tg policy init", code: 2, says: `write the policy: mkdir .*: no space left on device`},
 	{name: "host's, unreadable", setUp: etc + "mkdir -m 700 policy.d", command: "$tg exec" + touch, says: `/etc/toolguard/policy.d: the host's policies can't be used: permission denied`, who: "user"},
-	{name: "host's, writable by others", setUp: etc + "mkdir policy.d; chmod 777 policy.d", command: "$tg exec" + touch, says: `/etc/toolguard/policy.d: .* is writable by others than root`},
+	{name: "host's, writable by others", setUp: etc + "mkdir policy.d; chmod 777 policy.d", command: "$tg exec" + touch, says: `/etc/toolguard/policy.d: .* is writable by users other than root`},
 	{name: "host's, broken", setUp: etc + "mkdir policy.d; echo bad >policy.d/a.toml", command: "$tg exec" + touch, says: `/etc/toolguard/policy.d/a.toml:1:4: not valid TOML`},
 
 	// Root's settings.
@@ -85,7 +85,7 @@ var badInputs = []badInput{
 	{name: "workspace, a file", setUp: ": >f", command: "$tg exec --workspace f" + touch, says: `--workspace: the workspace ".*/f" can't be used: .* isn't a directory`},
 	{name: "workspace, empty", command: `$tg exec --workspace ""` + touch, says: `--workspace needs a value, and this one is empty`},
 	{name: "workspace, symlinks in a circle", setUp: "ln -s a b; ln -s b a", command: "$tg exec --workspace a" + touch, says: `--workspace: the workspace ".*" can't be used: too many symlinks in a row`},
-	{name: "workspace, the home", command: `cd "$HOME"; $tg exec -- touch "$OLDPWD/ran"`, says: `/.*/home: this is the home, or holds it`},
+	{name: "workspace, the home", command: `cd "$HOME"; $tg exec -- touch "$OLDPWD/ran"`, says: `/.*/home: this is the home, or contains it`},
 	{name: "the folder is gone", command: `mkdir gone; cd gone; rmdir ../gone; $tg exec -- touch "$OLDPWD/ran"`, says: `the current folder was deleted: go to another one`},
 	{name: "no /proc", setUp: "mount -t tmpfs none /proc", command: "$tg exec" + touch, says: `default: /proc isn't mounted here`},
 	{name: "no /proc, check", setUp: "mount -t tmpfs none /proc", command: "$tg check fs read x", code: 2, says: `default: /proc isn't mounted here`},

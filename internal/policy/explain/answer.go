@@ -5,14 +5,14 @@ import "github.com/toolguard/toolguard/internal/policy"
 // Question is an operation on one target, as text: the input of the command line and the gate.
 type Question struct {
 	Resource policy.Resource
-	Caps     policy.Caps // for FS: what is wanted
+	Caps     policy.Caps // for FS: the wanted capabilities
 	Symlink  bool        // for FS: of the target itself, where it's a symlink
 	Target   string      // a path, a URL or tcp://host:port, or a variable's name
 	Listen   bool        // for Net: bind and accept instead of connect
-	Scheme   string      // for Net: what is spoken there, where the target doesn't say; what is suggested grants nothing else
+	Scheme   string      // for Net: the protocol, where the target has none; a suggestion grants no other
 	Method   string      // for Net: the HTTP method; "" asks about the connection alone
 	Argv     []string    // for Commands: the program and its arguments
-	Anyway   bool        // what is suggested may also grant secrets, protected files and sockets of root's, each by its exact name
+	Anyway   bool        // a suggestion may also grant secrets, protected files and sockets of root's, each by its exact name
 }
 
 // Explanation lists every rule that matches, layer by layer, and which one won.
@@ -21,7 +21,7 @@ type Explanation struct {
 	Layers []LayerExplanation
 }
 
-// LayerExplanation is one authority's part of an Explanation. Layers that don't declare the resource aren't there.
+// LayerExplanation is one authority's part of an Explanation. Layers that don't declare the resource are left out.
 // For a command there are layers of two resources: commands first, then fs, which must let its program be executed.
 type LayerExplanation struct {
 	Authority     policy.Authority
@@ -33,7 +33,7 @@ type LayerExplanation struct {
 	Candidates    []Candidate // in rule order
 }
 
-// Winner is the rule that decided; nil where the default did.
+// Winner returns the rule that decided; nil where the default did.
 func (l *LayerExplanation) Winner() (rule *policy.Rule) {
 	for _, c := range l.Candidates {
 		if c.Won {
@@ -67,7 +67,7 @@ func (w Warning) String() string {
 type Change struct {
 	Resource string // "fs", "net", "env", "commands", "limits", "access"
 	Widened  bool   // the new policy allows something that the old one didn't
-	Narrowed bool   // and the other way round
+	Narrowed bool   // the old policy allows something that the new one doesn't
 	Target   string
 	Old, New string
 	OldRule  *policy.Rule // the rule that decides in the old policy; may be nil
@@ -83,6 +83,6 @@ type Answer struct {
 	Target    string // as resolved
 	Also      string // the target's alias, where that denies it
 	Suggest   string // for a deny: the smallest rule that would allow it, as TOML; may be empty when none can
-	Advice    string // for a deny without such a rule: who can change it, or what there is to know before that; may be empty
-	Note      string // what the reason code can't say: why a target couldn't be understood; may be empty
+	Advice    string // for a deny without such a rule: who can change it, or what to consider first; may be empty
+	Note      string // details beyond the reason code: why a target is invalid; may be empty
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// asked is a question with its target understood.
+// asked is a question with its parsed target.
 type asked struct {
 	Question
 	target  string // as decided on
 	net     netname.Target
 	program string
-	note    string // why it couldn't be understood
+	note    string // why it's invalid
 }
 
 // Ask decides any question, as text.
@@ -27,7 +27,7 @@ func Ask(c *policy.Compiled, sys fspath.FileSystem, q Question) (policy.Verdict,
 	return v, answer(c, v, a)
 }
 
-// Describe makes a verdict readable. target is what was decided on; "" takes the question's.
+// Describe makes a verdict readable. target is the target of the verdict; "" means the question's.
 func Describe(c *policy.Compiled, v policy.Verdict, q Question, target string) Answer {
 	a := asked{Question: q, target: target}
 	if target == "" {
@@ -44,7 +44,7 @@ func Describe(c *policy.Compiled, v policy.Verdict, q Question, target string) A
 	return answer(c, v, a)
 }
 
-// DescribeNet makes a verdict on the network readable. shown is how the target was called; what is suggested is about t.
+// DescribeNet makes a verdict on the network readable. shown is the target as it was named; a suggestion is about t.
 func DescribeNet(c *policy.Compiled, v policy.Verdict, t *netname.Target, shown string) Answer {
 	return answer(c, v, asked{Question: Question{Resource: policy.Net}, target: shown, net: *t})
 }
@@ -59,7 +59,7 @@ func ask(c *policy.Compiled, sys fspath.FileSystem, q Question) (policy.Verdict,
 	case policy.Env:
 		v := c.CheckEnv(q.Target)
 		if why := envname.NeedsExactRule(q.Target); !v.Allow && v.Rule == policy.NoMatch && why != "" {
-			a.note = why + ": only a rule with exactly this name hands it on"
+			a.note = why + ": only a rule with exactly this name grants it"
 		}
 		return v, a
 	case policy.Commands:
@@ -90,7 +90,7 @@ func askNet(c *policy.Compiled, a asked) (policy.Verdict, asked) {
 	return c.CheckNet(&t), a
 }
 
-// NetTarget is what a question about the network is about.
+// NetTarget returns the target of a question about the network.
 func (q *Question) NetTarget() (t netname.Target, err error) {
 	if !q.Listen {
 		t, err = netname.ParseTarget(q.Target)

@@ -60,27 +60,27 @@ func TestSuggestions(t *testing.T) {
 			t.Errorf("%+v: %s %s, suggest\n%s\nwant\n%s", x.q, a.Decision, a.Reason, a.Suggest, x.want)
 		}
 	}
-	told := Describe(c, c.CheckCommand("/usr/bin/curl", nil), Question{Resource: policy.Commands, Target: "/usr/bin/curl"}, "/usr/bin/curl")
-	if want := "[access.commands.\"/usr/bin/curl\"]\n"; told.Suggest != want { // its arguments aren't known
-		t.Errorf("suggest\n%s\nwant\n%s", told.Suggest, want)
+	described := Describe(c, c.CheckCommand("/usr/bin/curl", nil), Question{Resource: policy.Commands, Target: "/usr/bin/curl"}, "/usr/bin/curl")
+	if want := "[access.commands.\"/usr/bin/curl\"]\n"; described.Suggest != want { // its arguments aren't known
+		t.Errorf("suggest\n%s\nwant\n%s", described.Suggest, want)
 	}
-	// What an older policy decided is described without it.
-	told = Describe(c, policy.Verdict{Layer: int16(len(c.Layers)), Rule: int32(len(c.Rules))}, Question{Resource: policy.FS, Target: "/w/x"}, "")
-	if told.Rule != nil || told.Target != "/w/x" || told.Decision != "deny" {
-		t.Errorf("%+v", told)
+	// A verdict of an older policy is described without that policy.
+	described = Describe(c, policy.Verdict{Layer: int16(len(c.Layers)), Rule: int32(len(c.Rules))}, Question{Resource: policy.FS, Target: "/w/x"}, "")
+	if described.Rule != nil || described.Target != "/w/x" || described.Decision != "deny" {
+		t.Errorf("%+v", described)
 	}
 	v, _ := Ask(c, policytest.Machine(), Question{Resource: policy.Net, Target: "https://c.com/"})
-	if told := Describe(c, v, Question{Resource: policy.Net, Target: "https://c.com/"}, "c.com"); told.Target != "c.com" || !strings.Contains(told.Suggest, "scheme = \"https\"") {
-		t.Errorf("%+v", told)
+	if described := Describe(c, v, Question{Resource: policy.Net, Target: "https://c.com/"}, "c.com"); described.Target != "c.com" || !strings.Contains(described.Suggest, "scheme = \"https\"") {
+		t.Errorf("%+v", described)
 	}
 	args := c.CheckCommand("/usr/bin/git", []string{"git", "push"})
-	told = Describe(c, args, Question{Resource: policy.Commands, Target: "/usr/bin/renamed", Argv: []string{"git", "push"}}, "/usr/bin/renamed")
-	if args.Reason != policy.ArgsNotListed || told.Suggest != "" { // the kernel's event may have the name that it was given since
-		t.Errorf("%s: suggest\n%s", args.Reason, told.Suggest)
+	described = Describe(c, args, Question{Resource: policy.Commands, Target: "/usr/bin/renamed", Argv: []string{"git", "push"}}, "/usr/bin/renamed")
+	if args.Reason != policy.ArgsNotListed || described.Suggest != "" { // the kernel's event may have the name that it was given since
+		t.Errorf("%s: suggest\n%s", args.Reason, described.Suggest)
 	}
 }
 
-// What is asked for is granted, not more: an argument that would stand for any others isn't suggested.
+// A suggestion grants the request and no more: an argument that would match any others isn't suggested.
 func TestAnyArgsAreNotSuggested(t *testing.T) {
 	c := policytest.Compile(t, policy.SourceLayer{Commands: []policy.CommandRule{policytest.Command("git", []string{"status"})}})
 	for line, want := range map[string]bool{"git push": true, "git push **": false, "git **": false, "sh x": true, "sh **": false} {
@@ -91,11 +91,11 @@ func TestAnyArgsAreNotSuggested(t *testing.T) {
 	}
 }
 
-// A table is suggested again with what was missing in it, unless it's so long that nobody would read it.
+// A table is suggested again with what was missing in it, unless it would be too long to read.
 func TestLongSuggestion(t *testing.T) {
 	for _, x := range []struct {
-		rule policy.CommandRule
-		told bool
+		rule      policy.CommandRule
+		suggested bool
 	}{
 		{policy.CommandRule{Args: [][]string{{"status"}}}, true},
 		{policy.CommandRule{Args: [][]string{{strings.Repeat("x", maxListed)}}}, false},
@@ -107,14 +107,14 @@ func TestLongSuggestion(t *testing.T) {
 		c := policytest.Compile(t, policy.SourceLayer{Commands: []policy.CommandRule{x.rule}})
 		argv := []string{"git", "push"}
 		v := c.CheckCommand("/usr/bin/git", argv)
-		told := Describe(c, v, Question{Resource: policy.Commands, Target: "/usr/bin/git", Argv: argv}, "/usr/bin/git").Suggest
-		if v.Reason != policy.ArgsNotListed || strings.Contains(told, "push") != x.told {
-			t.Errorf("%.50v: %s: suggest\n%.200s", x.rule, v.Reason, told)
+		text := Describe(c, v, Question{Resource: policy.Commands, Target: "/usr/bin/git", Argv: argv}, "/usr/bin/git").Suggest
+		if v.Reason != policy.ArgsNotListed || strings.Contains(text, "push") != x.suggested {
+			t.Errorf("%.50v: %s: suggest\n%.200s", x.rule, v.Reason, text)
 		}
 	}
 }
 
-// A suggestion for a request grants that and no other one.
+// A suggestion grants the request and no other one.
 func TestNetSuggestions(t *testing.T) {
 	src := policy.SourceLayer{TLSIntercept: true, Net: []policy.NetRule{
 		{Host: "a.com", Scheme: "http", PathPrefix: "/v1", Methods: []string{"GET"}, Allow: true},
@@ -179,7 +179,7 @@ func TestSuggestionsWork(t *testing.T) {
 	})
 }
 
-// What Explain says is what Ask says, and its candidates are what the naive evaluator finds.
+// Explain agrees with Ask, and its candidates with those of the naive evaluator.
 func TestExplainAgrees(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -222,7 +222,7 @@ func TestExplainAgrees(t *testing.T) {
 	})
 }
 
-// A built-in rule that was completed says so, and toolguard's own rules never do.
+// The text of a completed built-in rule shows that; toolguard's own rules are never completed.
 func TestExplainBuiltinRules(t *testing.T) {
 	null := policytest.Optional(policytest.Path("/dev/null", policy.Read|policy.Update))
 	null.Position.File = "builtin:runtime"

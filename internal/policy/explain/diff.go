@@ -14,9 +14,9 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// Diff is what changed between two policies in what they mean, not in how they're written. Both are asked about every
-// target where either could change its mind: the path of each literal rule, a path for each pattern beneath each of
-// those, and the like for the other resources. Between those points neither changes.
+// Diff returns the differences in meaning between two policies, whatever their text is. It asks both about every target at
+// which a decision can change: the path of each literal rule, a path for each pattern beneath each of those, and the
+// same for the other resources. Between those points no decision changes.
 func Diff(a, b *policy.Compiled) []Change {
 	d := differ{a: a, b: b}
 	d.fs()
@@ -67,12 +67,12 @@ func (d *differ) fs() {
 			}
 		}
 	}
-	said := map[string][2]policy.Caps{}
-	for _, p := range sortedKeys(seen) { // an ancestor sorts before what is beneath it
+	reported := map[string][2]policy.Caps{}
+	for _, p := range sortedKeys(seen) { // an ancestor sorts before its descendants
 		now := [2]policy.Caps{d.a.Caps(p), d.b.Caps(p)}
-		above := nearest(said, p)
-		said[p] = now
-		if now[0] == now[1] || above != "" && (said[above] == now || d.takesFrom(above, said[above], p, now)) {
+		above := nearest(reported, p)
+		reported[p] = now
+		if now[0] == now[1] || above != "" && (reported[above] == now || d.onlyRestricts(above, reported[above], p, now)) {
 			continue
 		}
 		d.out = append(d.out, Change{
@@ -83,28 +83,28 @@ func (d *differ) fs() {
 	}
 }
 
-// witness is what a pattern would match, beneath its BASE.
+// witness returns a path beneath its BASE that a pattern matches.
 func witness(r *policy.Rule) string {
 	last := strings.Replace(r.FS.Last, "*", "example", 1)
 	return path.Join(append([]string{last}, r.FS.Names...)...)
 }
 
-// nearest is the nearest point above, "" when there is none.
-func nearest(said map[string][2]policy.Caps, p string) string {
+// nearest returns the nearest reported path above, "" when there is none.
+func nearest(reported map[string][2]policy.Caps, p string) string {
 	for p != "/" {
 		p = path.Dir(p)
-		if _, ok := said[p]; ok {
+		if _, ok := reported[p]; ok {
 			return p
 		}
 	}
 	return ""
 }
 
-// takesFrom reports whether what changed at p is what changed above, less what protect and secrets take away from the same rules: what
-// is said above is enough then.
-func (d *differ) takesFrom(above string, was [2]policy.Caps, p string, now [2]policy.Caps) bool {
-	taken := was[0]&^now[0] | was[1]&^now[1]
-	return was[0] != was[1] && was[0]&^taken == now[0] && was[1]&^taken == now[1] &&
+// onlyRestricts reports whether the change at p is the change above without the capabilities that protect and secrets deny: then the
+// change above is enough.
+func (d *differ) onlyRestricts(above string, was [2]policy.Caps, p string, now [2]policy.Caps) bool {
+	removed := was[0]&^now[0] | was[1]&^now[1]
+	return was[0] != was[1] && was[0]&^removed == now[0] && was[1]&^removed == now[1] &&
 		sameRules(d.a, above, p) && sameRules(d.b, above, p)
 }
 
@@ -113,7 +113,7 @@ func sameRules(c *policy.Compiled, p, q string) bool {
 	return !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.FS.Deciding(p) != l.FS.Deciding(q) })
 }
 
-// deciding is the rule of the last layer that has one for a path.
+// decidingRule returns the rule of the last layer that has one for a path.
 func decidingRule(c *policy.Compiled, p string) *policy.Rule {
 	for _, l := range slices.Backward(c.Layers) {
 		if r := l.FS.Deciding(p); r != nil {
@@ -144,7 +144,7 @@ func (d *differ) decision(res policy.Resource, target string, old, new policy.Ve
 	})
 }
 
-// netHost is a name that rules are about, or an address that stands for those of a range that are in no longer one.
+// netHost is a name that rules are about, or an address that represents a range without its subranges.
 type netHost struct {
 	name, suffix string
 	addr         netip.Addr
@@ -174,7 +174,7 @@ func (d *differ) net() {
 	}
 }
 
-// netHosts are the hosts of all rules, once each. A range that longer ones make up has none of its own.
+// netHosts returns the hosts of all rules, once each. A range that longer ones make up has no address of its own.
 func (d *differ) netHosts() (all []netHost) {
 	ranges, names := map[netip.Prefix]bool{}, map[netHost]bool{}
 	d.rules(policy.Net, func(r *policy.Rule) {
@@ -196,7 +196,7 @@ func (d *differ) netHosts() (all []netHost) {
 	return slices.AppendSeq(all, maps.Keys(names))
 }
 
-// alone is the first address of a range that is in no longer one; invalid when there is none.
+// alone returns the first address of a range that is in no longer one; invalid when there is none.
 func alone(p netip.Prefix, ranges map[netip.Prefix]bool) netip.Addr {
 	a := p.Addr()
 next:
@@ -212,7 +212,7 @@ next:
 	return netip.Addr{}
 }
 
-// last is the last address of a range.
+// last returns the last address of a range.
 func last(p netip.Prefix) netip.Addr {
 	b := p.Addr().AsSlice()
 	for i := p.Bits(); i < p.Addr().BitLen(); i++ {
@@ -236,7 +236,7 @@ func (d *differ) eachAbout(h netHost, f func(*policy.CompiledNet)) {
 	}
 }
 
-// text is how a target is told that stands for all like it.
+// text describes a target that represents all similar ones.
 func (h netHost) text(t *netname.Target) string {
 	s := t.String()
 	if h.suffix != "" {
@@ -254,7 +254,7 @@ func (h netHost) text(t *netname.Target) string {
 	return s
 }
 
-// netWitnesses are targets that a rule matches but for their host, one for each scheme and method that it could be about.
+// netWitnesses returns targets that a rule matches except for their host, one for each scheme and method that it could be about.
 func netWitnesses(n *policy.CompiledNet) []netname.Target {
 	t := netname.Target{Port: uint16(n.Port), Path: n.Path, Listen: n.Listen}
 	schemes, protocols := []string{n.Scheme}, []string{n.Proto}
@@ -347,11 +347,11 @@ func (d *differ) limits() {
 	}
 }
 
-// audit returns what is recorded, by which nothing is allowed or denied.
+// audit reports a change of the recorded events, which allows or denies nothing.
 func (d *differ) audit() {
 	word := map[bool]string{true: "exec", false: "denials"}
 	if old, new := d.a.Audit.Exec, d.b.Audit.Exec; old != new {
-		d.out = append(d.out, Change{Resource: "audit", Target: "what is recorded", Old: word[old], New: word[new]})
+		d.out = append(d.out, Change{Resource: "audit", Target: "recorded events", Old: word[old], New: word[new]})
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 func spanText(n uint64) string { return time.Duration(n).String() }
 
-// access compares what is said once for a whole authority, and which authorities have a say at all: each narrows.
+// access compares the settings of whole authorities, and which authorities have a policy at all: each narrows.
 func (d *differ) access() {
 	for a := policy.Host; a < policy.NumAuthorities; a++ {
 		x, y := layerOf(d.a, a), layerOf(d.b, a)
@@ -35,7 +35,7 @@ func (d *differ) access() {
 
 func present(is bool) string {
 	if is {
-		return "has a say"
+		return "has a policy"
 	}
 	return "has none"
 }

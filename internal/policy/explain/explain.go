@@ -17,7 +17,7 @@ func Explain(c *policy.Compiled, sys fspath.FileSystem, q Question) Explanation 
 	v, a := ask(c, sys, q)
 	e := Explanation{Answer: answer(c, v, a)}
 	if a.note != "" && v.Layer < 0 {
-		return e // nothing was matched: the target couldn't be understood
+		return e // no rule was tried: the target is invalid
 	}
 	a.Resource = q.Resource
 	if q.Resource != policy.Commands || a.program != "" {
@@ -60,7 +60,7 @@ func explainLayers(c *policy.Compiled, a asked, input string) []LayerExplanation
 			x.Candidates = commandCandidates(l, a.program, a.Argv)
 		}
 		if l.Authority == policy.Builtin && v.Allow {
-			continue // toolguard itself has nothing to say here
+			continue // toolguard's own layer decides nothing here
 		}
 		x.Allow, x.Reason = v.Allow, v.Reason
 		out = append(out, x)
@@ -73,13 +73,13 @@ func explainAliases(c *policy.Compiled, sys fspath.FileSystem, a asked) (out []L
 	if a.Resource != policy.FS {
 		return nil
 	}
-	say := func(l *policy.Layer, r *policy.Rule, also, grade string, allow bool, reason policy.Reason) {
+	add := func(l *policy.Layer, r *policy.Rule, also, grade string, allow bool, reason policy.Reason) {
 		if allow {
 			reason = policy.Allowed
 		}
 		out = append(out, LayerExplanation{
 			Authority: l.Authority, Resource: policy.FS, DefaultAction: policy.Allow, Also: also, Allow: allow, Reason: reason,
-			Candidates: []Candidate{{Rule: r, Won: true, Grade: grade, Why: "what it names is the same"}},
+			Candidates: []Candidate{{Rule: r, Won: true, Grade: grade, Why: "it names the same file"}},
 		})
 	}
 	for i := range c.Aliases {
@@ -91,11 +91,11 @@ func explainAliases(c *policy.Compiled, sys fspath.FileSystem, a asked) (out []L
 		for _, l := range c.Layers {
 			fs, by := l.RulesByAlias(alias, fspath.Beneath(a.target, alias.From))
 			if fs != nil {
-				say(l, fs, also, "bind mount", a.Caps&^fs.FS.Caps == 0, l.DenialReason())
+				add(l, fs, also, "bind mount", a.Caps&^fs.FS.Caps == 0, l.DenialReason())
 			}
 			for k, r := range by {
 				if r != nil {
-					say(l, r, also, kinds[k].name+", bind mount", a.Caps&policy.RestrictedCaps[k] == 0, policy.Protected)
+					add(l, r, also, kinds[k].name+", bind mount", a.Caps&policy.RestrictedCaps[k] == 0, policy.Protected)
 				}
 			}
 		}
@@ -103,13 +103,13 @@ func explainAliases(c *policy.Compiled, sys fspath.FileSystem, a asked) (out []L
 	id, err := c.LinkedFile(sys, a.target)
 	for _, k := range c.Links {
 		if r := c.Rules[k.Rule]; err == nil && k.File == id && r.FS.Path != a.target {
-			say(c.Layers[k.Layer], r, r.FS.Path, "hard link", a.Caps&^r.FS.Caps == 0, c.Layers[k.Layer].DenialReason())
+			add(c.Layers[k.Layer], r, r.FS.Path, "hard link", a.Caps&^r.FS.Caps == 0, c.Layers[k.Layer].DenialReason())
 		}
 	}
 	return out
 }
 
-// lost returns why a candidate lost to the winner, given that both match.
+// lost returns why a candidate lost to the winner, where both match.
 func lost(what string, winner *policy.Rule) string { return fmt.Sprintf("%s than %s", what, winner.ID) }
 
 func fsCandidates(l *policy.Layer, path string, want policy.Caps) []Candidate {
@@ -124,7 +124,7 @@ func fsCandidates(l *policy.Layer, path string, want policy.Caps) []Candidate {
 			switch {
 			case !c.Won:
 			case policy.Restriction(k).Removes(c.Rule) == 0:
-				c.Won, c.Why = false, "an exception: it takes nothing away"
+				c.Won, c.Why = false, "an exception: it denies nothing"
 			case winner != nil && winner.FS.Exempts()[k]:
 				c.Won, c.Why = false, winner.ID+" has "+kinds[k].lift+" = true"
 			default:
@@ -142,7 +142,7 @@ var kinds = [policy.NumRestrictions]struct{ name, lift, why string }{
 	policy.RestrictSecrets: {"secrets", "secret", "credentials are kept here: it denies read and execute"},
 }
 
-// candidates is every rule of the table that matches a path, in order.
+// tableCandidates returns every rule of the table that matches a path, in order.
 func tableCandidates(t *policy.FSTable, path string, winner *policy.Rule) []Candidate {
 	if winner == nil {
 		return nil
@@ -242,12 +242,12 @@ func hostForm(n *policy.CompiledNet) string {
 	return "every address"
 }
 
-// misses names what of a target a rule with the right host doesn't match.
+// missing names the part of a target that a rule with the right host doesn't match.
 func missing(n *policy.CompiledNet, t *netname.Target) string {
 	without := func(f func(*policy.CompiledNet)) bool { m := *n; f(&m); return m.Matches(t) }
 	switch {
 	case n.Listen != t.Listen:
-		return "what is done: listening and connecting have rules of their own"
+		return "the action: listening and connecting have rules of their own"
 	case n.Proto != "" && n.Proto != t.Protocol:
 		return "the protocol"
 	case without(func(m *policy.CompiledNet) { m.Scheme = "" }):
@@ -280,7 +280,7 @@ func envCandidates(l *policy.Layer, name string) []Candidate {
 		}
 		switch {
 		case c.Won && alone != "" && literal != r.Env.Name:
-			c.Won, c.Why = false, alone+": only a rule with exactly this name hands it on"
+			c.Won, c.Why = false, alone+": only a rule with exactly this name grants it"
 		case c.Won:
 			c.Why = "the longest match"
 		case len(literal) < len(strings.TrimSuffix(winner.Env.Name, "*")):

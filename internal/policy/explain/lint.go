@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// Lint finds what a policy may say but probably doesn't mean. Rules of built-in files aren't complained about. public says
+// Lint finds probable mistakes in a valid policy, except in built-in files. public reports
 // whether anyone can register names beneath a domain; it's a parameter because its list is large.
 func Lint(c *policy.Compiled, sys fspath.FileSystem, public func(domain string) bool) []Warning {
 	l := linter{c: c, sys: sys, public: public}
@@ -30,7 +30,7 @@ func Lint(c *policy.Compiled, sys fspath.FileSystem, public func(domain string) 
 	}
 	for _, k := range c.ToolKeys {
 		l.warn(k.Position, "not-enforced", "exec doesn't start unless --allow-degraded="+k.ID+" is given",
-			"this version has no tool layer, so nothing enforces %s", k.ID)
+			"this version has no tool layer, so %s isn't enforced", k.ID)
 	}
 	slices.SortStableFunc(l.out, func(a, b Warning) int {
 		if a.Position.File != b.Position.File {
@@ -104,7 +104,7 @@ func (l *linter) fsPath(r *policy.Rule) {
 		l.warnRule(r, "missing", "", "%s doesn't exist", f.Path)
 	}
 	if f.Caps&(policy.Create|policy.Update) != 0 && f.Caps&policy.Execute != 0 {
-		l.warnRule(r, "write-execute", "grant execute on what is built, and write on what is worked on",
+		l.warnRule(r, "write-execute", "grant execute on the built files, and write on the sources",
 			"%s may be written and executed: whatever is written there can be run", fsWhat(f))
 	}
 	if f.Unprotect && l.layer.Protect == nil {
@@ -114,7 +114,7 @@ func (l *linter) fsPath(r *policy.Rule) {
 	case f.Secret && l.layer.Secrets == nil:
 		l.warnRule(r, "secret", "", "secret has no effect: secrets is off")
 	case !f.Secret && f.Last == "" && f.Caps&policy.Read != 0 && l.layer.Secret(f.Path):
-		l.warnRule(r, "secret", "add secret = true, if that is meant", "credentials are kept in %s: without secret = true it isn't readable", f.Path)
+		l.warnRule(r, "secret", "add secret = true, if that is intended", "credentials are kept in %s: without secret = true it isn't readable", f.Path)
 	}
 }
 
@@ -154,11 +154,11 @@ func (l *linter) net() {
 			l.warnRule(r, "every-address", "", "%s is every address, private ones and metadata services included", r.Net.Host)
 		}
 		if p := r.Net.Prefix; p.IsSingleIP() && p.Addr().IsUnspecified() && !r.Net.Listen {
-			l.warnRule(r, "no-address", `write "localhost"`, "%s is no address to connect to, so it matches nothing: who does reaches the machine itself", r.Net.Host)
+			l.warnRule(r, "no-address", `write "localhost"`, "%s is no address to connect to, so it matches nothing: a connection to it reaches the machine itself", r.Net.Host)
 		}
 		for _, o := range rules {
 			if r.Net.EveryPort() && outweighs(o.Net, r.Net) {
-				l.warnRule(r, "outweighed", "deny the port or scheme too", "%s (%s) grants a part of it: what says more about port and scheme wins, however wide its range", o.ID, o.Position)
+				l.warnRule(r, "outweighed", "deny the port or scheme too", "%s (%s) grants a part of it: the rule that names more of port and scheme wins, however wide its range", o.ID, o.Position)
 			}
 		}
 		for _, later := range rules[i+1:] {
@@ -170,13 +170,13 @@ func (l *linter) net() {
 	}
 }
 
-// deniedName warns of a denial that holds only where the name is said, on the rule's ports.
+// deniedName warns of a denial of a name, which is enforced only where the name is visible, on the rule's ports.
 func (l *linter) deniedName(r *policy.Rule) {
 	ports := "the default ports of its schemes"
 	if r.Net.Port != 0 {
 		ports = fmt.Sprintf("port %d", r.Net.Port)
 	}
-	l.warnRule(r, "denied-name", `deny its addresses too, which then are denied on every port, or write default = { net = "deny" } and grant what is needed`,
+	l.warnRule(r, "denied-name", `deny its addresses too, which then are denied on every port, or write default = { net = "deny" } and grant the needed hosts`,
 		`where default allows, %s stays reachable on other ports than %s, and by its addresses`, r.Net.Host, ports)
 }
 
@@ -208,7 +208,7 @@ func outweighs(n *policy.CompiledNet, denial *policy.CompiledNet) bool {
 func sameNet(a, b *policy.CompiledNet) bool {
 	return a.Name == b.Name && a.Suffix == b.Suffix && a.Prefix == b.Prefix && a.Scheme == b.Scheme && a.Port == b.Port && a.Proto == b.Proto &&
 		a.Listen == b.Listen && slices.Equal(a.Path, b.Path) && slices.Equal(slices.Sorted(slices.Values(a.Methods)), slices.Sorted(slices.Values(b.Methods))) &&
-		a.EveryPort() == b.EveryPort() && (a.Allow == b.Allow || !a.DependsOnContent() && a.Scheme == "") // else what is matched depends on allow
+		a.EveryPort() == b.EveryPort() && (a.Allow == b.Allow || !a.DependsOnContent() && a.Scheme == "") // else the matched targets depend on allow
 }
 
 func (l *linter) env() {
@@ -226,7 +226,7 @@ func (l *linter) env() {
 	}
 }
 
-// multicall are programs that do something else under each of their names.
+// multicall are programs whose name selects their function.
 var multicall = []string{"busybox", "toybox", "coreutils", "sbase-box"}
 
 func (l *linter) commands() {
@@ -253,13 +253,13 @@ func (l *linter) commands() {
 }
 
 // degraded warns about names that no rule has.
-// syscalls warns of what only Landlock's backend denies, as it doesn't see what is done with a file's attributes.
+// syscalls warns of system calls that only Landlock's backend denies, as Landlock doesn't mediate file attributes.
 func (l *linter) syscalls() {
 	s := l.layer.Syscalls
 	for _, name := range s.Allow {
 		if strings.Contains(name, "setxattr") {
-			l.warn(s.Position, "xattr", "leave it out: the bpf backend sees who sets attributes, and allows it where files may be written",
-				"%s lets a command under landlock give others a setgid program, by an access control list", name)
+			l.warn(s.Position, "xattr", "leave it out: the bpf backend mediates file attributes, and allows setting them where files may be written",
+				"%s allows a command under landlock to make a setgid program executable for other users, by an access control list", name)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// takenAway lists for a rule that takes everything away which built-in rules gave way to it, and what stays open beneath it all the same.
+// takenAway lists, for a rule without capabilities, the built-in rules that it removes and the rules that still grant something beneath it.
 func (l *linter) takenAway(r *policy.Rule) {
 	if !r.DeniesAll() {
 		return
@@ -46,7 +46,7 @@ func opensBeneath(t *policy.FSTable, r, denial *policy.Rule) bool {
 	return false
 }
 
-// mostListed is how many things a warning names.
+// mostListed is the most items that a warning lists.
 const mostListed = 12
 
 func listed(words []string) string {

@@ -162,8 +162,8 @@ func TestDiffOfAddresses(t *testing.T) {
 	}
 }
 
-// What another rule changes is reported.
-func TestDiffTellsAll(t *testing.T) {
+// Diff reports every effect of a changed rule.
+func TestDiffIsComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old := policy.SourceLayer{Net: rapid.SliceOfN(rapid.Custom(policytest.GenNet), 0, 5).Draw(t, "rules")}
 		old.Defaults[policy.Net] = rapid.SampledFrom([]policy.DefaultAction{policy.Deny, policy.Allow}).Draw(t, "default")
@@ -186,9 +186,9 @@ func TestDiffTellsAll(t *testing.T) {
 				at.Host, at.Addr = rapid.SampledFrom([]string{"a.com", "x.a.com", "localhost"}).Draw(t, "name"), netip.Addr{}
 			}
 			was, is := a.CheckNet(&at), b.CheckNet(&at)
-			told := slices.ContainsFunc(changes, func(c Change) bool { return c.Resource == "net" && c.Widened == is.Allow })
-			if was.Allow != is.Allow && !told {
-				t.Fatalf("%s was %+v and is %+v, and that isn't told: %+v", &at, was, is, changes)
+			reported := slices.ContainsFunc(changes, func(c Change) bool { return c.Resource == "net" && c.Widened == is.Allow })
+			if was.Allow != is.Allow && !reported {
+				t.Fatalf("%s was %+v and is %+v, and that isn't reported: %+v", &at, was, is, changes)
 			}
 		}
 	})
@@ -206,12 +206,12 @@ func TestDiffOfLimitsAndAuthorities(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if s := strings.Join(got, ", "); s != "/ read+create+update+delete+execute none, /w read+create+update+delete+execute read, memory 10 20, pids none 5, host has none has a say" {
+	if s := strings.Join(got, ", "); s != "/ read+create+update+delete+execute none, /w read+create+update+delete+execute read, memory 10 20, pids none 5, host has none has a policy" {
 		t.Error(s)
 	}
 }
 
-// What protect takes away from a grant isn't a change of its own next to the grant.
+// The part of a grant that protect denies isn't a separate change.
 func TestDiffFoldsProtected(t *testing.T) {
 	diff := func(old, new policy.SourceLayer) string {
 		var got []string
@@ -231,7 +231,7 @@ func TestDiffFoldsProtected(t *testing.T) {
 		old, new policy.SourceLayer
 		want     string
 	}{
-		{"a grant beside secrets", keys(policy.ProtectAuto, policytest.Path("src", policy.Read)), keys(policy.ProtectAuto, policytest.Path("src", policy.Read), policytest.Path("tests", policy.Read|policy.Write)), "fs /w/tests none → read+create+update+delete"},
+		{"a grant with secrets", keys(policy.ProtectAuto, policytest.Path("src", policy.Read)), keys(policy.ProtectAuto, policytest.Path("src", policy.Read), policytest.Path("tests", policy.Read|policy.Write)), "fs /w/tests none → read+create+update+delete"},
 		{
 			"no secrets", keys(policy.ProtectOn, policytest.Path(".", policy.Read|policy.Write)), keys(policy.ProtectOff, policytest.Path(".", policy.Read|policy.Write)),
 			"fs /w/.ssh create+update+delete → read+create+update+delete\naccess session: readable secrets false → true",

@@ -9,8 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Scan finds files by whose hard links a rule can be gone round: those that may be less under one of their names than under
-// another. Some backends enforce a rule that names such a file under all of them. linked yields every file with several hard links beneath a folder; it's a parameter because it's slow.
+// Scan finds files whose hard links bypass a rule: one of their names has fewer capabilities than another. Some backends enforce a rule that names such a file under all of them. linked yields every file with several hard links beneath a folder; it's a parameter because it's slow.
 func Scan(c *policy.Compiled, linked func(root string) ([]fspath.LinkedFile, error)) ([]Warning, error) {
 	names := map[fspath.FileID][]string{}
 	for _, root := range scanned(c) {
@@ -31,7 +30,7 @@ func Scan(c *policy.Compiled, linked func(root string) ([]fspath.LinkedFile, err
 	var out []Warning
 	for r, gaps := range worst {
 		g := slices.MinFunc(gaps, func(a, b gap) int { return cmp.Compare(a.name, b.name) })
-		msg := fmt.Sprintf("%s: %s is also %s, by a hard link, and there it gives %s more", r.ID, g.name, g.other, g.more)
+		msg := fmt.Sprintf("%s: %s is also %s, by a hard link, which grants %s more", r.ID, g.name, g.other, g.more)
 		if n := len(gaps) - 1; n > 0 {
 			msg += fmt.Sprintf(" (and %s like it)", counted(n, "file"))
 		}
@@ -43,13 +42,13 @@ func Scan(c *policy.Compiled, linked func(root string) ([]fspath.LinkedFile, err
 	return out, nil
 }
 
-// gap is a file that may be more under another name than a rule gives it under one.
+// gap is a file that has more capabilities under another name than a rule grants under one.
 type gap struct {
 	name, other string
 	more        policy.Caps
 }
 
-// gapOf is what one of a file's names gives that the rules for another take away; the rule is nil where there's nothing.
+// gapOf returns the capabilities that one of a file's names has and another lacks; the rule is nil where there are none.
 func gapOf(c *policy.Compiled, paths []string) (g gap, r *policy.Rule) {
 	slices.Sort(paths)
 	for _, name := range paths {
@@ -66,7 +65,7 @@ func gapOf(c *policy.Compiled, paths []string) (g gap, r *policy.Rule) {
 	return gap{}, nil
 }
 
-// scanned are the policies, and the folders that rules speak of, none beneath another one.
+// scanned returns the policy files, and the folders that rules name, none beneath another one.
 func scanned(c *policy.Compiled) []string {
 	roots := slices.Clone(c.Files)
 	for _, l := range c.Layers {

@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// What has more under another name is found, once for each rule.
+// Scan finds files that have more capabilities under another name, once for each rule.
 func TestScan(t *testing.T) {
 	files := []fspath.LinkedFile{
 		{Path: "/data/a", File: fspath.FileID{Inode: 1}},
@@ -39,17 +39,17 @@ func TestScan(t *testing.T) {
 		}
 		return out, nil
 	}
-	got, err := Scan(c, linked)
-	var said []string
-	for _, w := range got {
-		said = append(said, w.Position.File+" "+w.Code+" "+w.Msg)
+	warnings, err := Scan(c, linked)
+	var got []string
+	for _, w := range warnings {
+		got = append(got, w.Position.File+" "+w.Code+" "+w.Msg)
 	}
 	want := []string{
-		"builtin:toolguard hard-link toolguard.6: /policy is also /w/f, by a hard link, and there it gives read+create+update+delete more",
-		"p.toml hard-link fs.2: /data/a is also /w/a, by a hard link, and there it gives create+update+delete more (and 1 file like it)",
+		"builtin:toolguard hard-link toolguard.6: /policy is also /w/f, by a hard link, which grants read+create+update+delete more",
+		"p.toml hard-link fs.2: /data/a is also /w/a, by a hard link, which grants create+update+delete more (and 1 file like it)",
 	}
-	if err != nil || !slices.Equal(said, want) {
-		t.Errorf("%v\n%q\n%q", err, said, want)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v\n%q\n%q", err, got, want)
 	}
 	if !slices.Equal(asked, []string{"/data", "/policy", "/w"}) {
 		t.Error(asked)

@@ -53,7 +53,7 @@ func randomIn(name string) (start, end int, ok bool) {
 	return 0, 0, false
 }
 
-// changes counts how often small letters, capital letters and digits take turns.
+// changes counts the changes between small letters, capital letters and digits.
 func changes(s string) (n int) {
 	class := func(c byte) int {
 		switch {
@@ -72,10 +72,10 @@ func changes(s string) (n int) {
 	return n
 }
 
-// withoutRandom is a rule without what is random in its path: for the last name a pattern of its folder. Of anything above it there's none.
+// withoutRandom returns a rule without the random part of its path: a pattern instead of the last name. It returns none if a folder above is random.
 func withoutRandom(c *policy.Compiled, r policy.FSRule, target string) (policy.FSRule, bool) {
 	dir, name := relative(c, path.Dir(target)), path.Base(target)
-	for above := path.Dir(target); !fspath.Within(c.Workspace, above); above = path.Dir(above) { // what is above the workspace is there to stay
+	for above := path.Dir(target); !fspath.Within(c.Workspace, above); above = path.Dir(above) { // the folders above the workspace don't change
 		if _, _, ok := randomIn(path.Base(above)); ok {
 			return r, false
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// What holds secrets, what programs outside obey, what is around everything else, and what is called otherwise the next time is never
-// offered; the answer says why, or what the folder's pattern is.
+// Files with secrets, files that programs outside obey, folders around everything else, and random names are never suggested; the answer
+// has the reason, or the folder's pattern.
 func TestWhatIsNotSuggested(t *testing.T) {
 	c := policytest.Compile(t, policy.SourceLayer{
 		FS:      []policy.FSRule{policytest.Path(".", policy.Read), policytest.Path("src", policy.Read|policy.Write)},
@@ -69,8 +69,8 @@ func TestWhatIsNotSuggested(t *testing.T) {
 	}
 }
 
-// A suggestion is for the part of a policy that speaks for who denied. What the machine's own policy denies, its owner changes.
-func TestWhoseSuggestion(t *testing.T) {
+// A suggestion is for the part of a policy for the authority that denied. Only root can change the machine's own policy.
+func TestSuggestionForAuthority(t *testing.T) {
 	file := func(a policy.Authority, name string) policy.SourceLayer {
 		return policy.SourceLayer{Authority: a, Position: policy.Position{File: name, Line: 3, Col: 1}, FS: []policy.FSRule{policytest.Path(".", policy.Read)}}
 	}

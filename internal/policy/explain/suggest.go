@@ -15,8 +15,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/tomltext"
 )
 
-// suggest is the smallest rule that would make the denying layer allow what was asked for, as TOML to paste at the end of the policy that
-// speaks for its authority. It's empty where no rule can, or if a grant needs thought: then advice gives the reason.
+// suggest returns the smallest rule that would make the denying layer allow the request, as TOML to paste at the end of the policy of
+// its authority. It's empty where no rule can, or if a grant needs thought: then advice has the reason.
 func suggest(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (rule, advice string) {
 	if l.Authority == policy.Builtin || !utf8.ValidString(a.target) {
 		return "", ""
@@ -35,7 +35,7 @@ func suggest(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (r
 			for _, r := range rules {
 				rule += table("[[access.fs]]", fsKeys(&r))
 			}
-			return rule, "it's the git repository that the workspace is a linked worktree or a submodule of: extends = [\"preset:git\"] grants all that a commit takes"
+			return rule, "it's the git repository that the workspace is a linked worktree or a submodule of: extends = [\"preset:git\"] grants everything that a commit needs"
 		}
 		if advice := adviceFS(c, l, a); advice != "" {
 			if !a.Anyway || wide(c, a.target) {
@@ -46,7 +46,7 @@ func suggest(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (r
 			return table("[[access.fs]]", fsKeys(&r)), ""
 		}
 		if r, ok = withoutRandom(c, r, a.target); !ok {
-			return "", "the name is random, and the next one is another: grant the folder, if that is meant"
+			return "", "the name is random, and the next one differs: grant the folder, if that is intended"
 		}
 		return table("[[access.fs]]", fsKeys(&r)), ""
 	case policy.Net:
@@ -69,7 +69,7 @@ func suggest(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (r
 	return "", ""
 }
 
-// in is the header of a table of [access] in the part of a policy that speaks for the authority.
+// in returns the header of a table of [access] for the authority.
 func tableHeader(a policy.Authority, header string) string {
 	if a == policy.Session {
 		return header
@@ -89,7 +89,7 @@ func hostFile(c *policy.Compiled, v policy.Verdict, l *policy.Layer) string {
 	return ""
 }
 
-// adviceFS returns why a file needs thought before it's granted, and what it takes; "" for all others.
+// adviceFS returns why a file needs thought before it's granted, and what a grant needs; "" for any other file.
 func adviceFS(c *policy.Compiled, l *policy.Layer, a *asked) string {
 	switch {
 	case a.Caps&policy.Write != 0 && l.Protect.Deciding(a.target) != nil:
@@ -99,12 +99,12 @@ func adviceFS(c *policy.Compiled, l *policy.Layer, a *asked) string {
 	case a.Caps&policy.Update != 0 && slices.Contains(rootSockets, path.Base(a.target)):
 		return "a client of this socket can run commands as root on this machine: to grant it all the same, write a rule for exactly this path"
 	case wide(c, a.target):
-		return "a rule for it would open everything beneath it: grant what is needed of it"
+		return "a rule for it would open everything beneath it: grant the needed part of it"
 	}
 	return ""
 }
 
-// suggestFS restates what the deciding rule gives: the new rule would win in full.
+// suggestFS repeats the capabilities of the deciding rule, which the new rule would override.
 func suggestFS(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (r policy.FSRule, ok bool) {
 	switch v.Reason {
 	case policy.NoRule, policy.RuleDenies, policy.OutsideWorkspace, policy.WorkspaceEscape, policy.Protected:
@@ -129,7 +129,7 @@ func suggestFS(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) 
 }
 
 // suggestRepository is what git needs of the workspace's repository, where that is outside and something of it is asked for: all of it to read,
-// and to write the folder that is to be written. Its hooks and its configuration, which others obey, stay as they are.
+// and to write the folder that is to be written. Its hooks and its configuration, which other programs obey, stay protected.
 func suggestRepository(c *policy.Compiled, l *policy.Layer, a *asked) []policy.FSRule {
 	g := c.Repository
 	if g.Common == "" || !fspath.Within(a.target, g.Common) || a.Caps&policy.Write != 0 && l.Protect.Deciding(a.target) != nil {
@@ -162,7 +162,7 @@ func relative(c *policy.Compiled, p string) string {
 	return rel
 }
 
-// suggestNet takes the fewest keys that beat what decides, a later rule winning a tie, and that grant no other request than the one
+// suggestNet names the fewest keys that beat the deciding rule, a later rule winning a tie, and that grant no other request than the one
 // that was denied, nor what lies beneath its path.
 func suggestNet(v policy.Verdict, l *policy.Layer, a *asked) (r policy.NetRule, ok bool) {
 	switch v.Reason {
@@ -171,9 +171,9 @@ func suggestNet(v policy.Verdict, l *policy.Layer, a *asked) (r policy.NetRule, 
 		return r, false
 	}
 	if a.net.Port == 0 {
-		return r, false // nothing is known that a rule could grant
+		return r, false // there is no known target that a rule could grant
 	}
-	schemes := append([]string{a.net.Scheme}, l.Net.LooksLike(&a.net)...) // what looks the same may be what is denied
+	schemes := append([]string{a.net.Scheme}, l.Net.LooksLike(&a.net)...) // a scheme that looks the same may be the denied one
 	for _, scheme := range schemes {
 		t := a.net
 		t.Scheme = scheme
@@ -183,7 +183,7 @@ func suggestNet(v policy.Verdict, l *policy.Layer, a *asked) (r policy.NetRule, 
 				return r, true
 			}
 		}
-		if r.Scheme = ""; a.Scheme == "" && l.Net.AllowsWith(&a.net, &r, l.TLSIntercept) { // whatever is said on the port
+		if r.Scheme = ""; a.Scheme == "" && l.Net.AllowsWith(&a.net, &r, l.TLSIntercept) { // any content on the port
 			return r, true
 		}
 	}
@@ -222,7 +222,7 @@ func isLong(r *policy.CommandRule) bool {
 	return long(r.Envs) || slices.ContainsFunc(r.Args, long)
 }
 
-// narrow has a rule say what a request is, where it can be read.
+// narrow limits a rule to the request, where requests can be read.
 func narrowToRequest(r *policy.NetRule, t *netname.Target, intercept bool) {
 	switch {
 	case t.Scheme == "http", t.Scheme == "ws", intercept && (t.Scheme == "https" || t.Scheme == "wss"):

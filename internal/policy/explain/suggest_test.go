@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// Whatever is refused is allowed with the rule that's suggested, and nothing else is but what looks the same.
+// The suggested rule allows the denied target, and no other target except those that look the same.
 func TestSuggestedGrants(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 2))
 	pick := func(l ...string) string { return l[rnd.IntN(len(l))] }
@@ -64,7 +64,7 @@ func TestSuggestedGrants(t *testing.T) {
 		}
 		after := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Deny}, Net: append(slices.Clone(rules), r)})
 		if !after.CheckNet(&asks).Allow {
-			t.Errorf("%+v: with %+v %s is still refused", rules, r, asks.String())
+			t.Errorf("%+v: with %+v %s is still denied", rules, r, asks.String())
 		}
 		for range 50 {
 			o := target()
@@ -83,7 +83,7 @@ func TestSuggestedGrants(t *testing.T) {
 	}
 }
 
-// What looks the same on a connection is decided the same: under TLS by what names https, then wss, else by what denies.
+// Connections that look the same are decided by the same rule: under TLS by one that names https, then wss, else by one that denies.
 func TestAlike(t *testing.T) {
 	rule := func(scheme string, port int, allow bool) policy.NetRule {
 		return policy.NetRule{Host: "a.com", Scheme: scheme, Port: port, Allow: allow}
@@ -100,9 +100,9 @@ func TestAlike(t *testing.T) {
 		{"wss is denied", false, []policy.NetRule{policytest.Host("a.com", true), rule("wss", 0, false)}, "https://a.com/ wss://a.com/", policy.RuleDenies},
 		{"https is denied", false, []policy.NetRule{rule("wss", 0, true), rule("https", 0, false)}, "https://a.com/ wss://a.com/", policy.RuleDenies},
 		{"https is granted, before or later", false, []policy.NetRule{rule("wss", 0, false), rule("https", 0, true), rule("wss", 0, false)}, "https://a.com/ wss://a.com/", policy.Allowed},
-		{"https is granted, beside a denial of all", false, []policy.NetRule{rule("https", 443, true), policytest.Host("a.com", false)}, "https://a.com/ wss://a.com/", policy.Allowed},
+		{"https is granted, with a denial of all", false, []policy.NetRule{rule("https", 443, true), policytest.Host("a.com", false)}, "https://a.com/ wss://a.com/", policy.Allowed},
 		{"and one of the port", false, []policy.NetRule{rule("https", 443, true), rule("", 443, false)}, "https://a.com/ wss://a.com/", policy.Allowed},
-		{"wss is granted, beside a denial of all", false, []policy.NetRule{rule("wss", 0, true), policytest.Host("a.com", false)}, "https://a.com/ wss://a.com/", policy.Allowed},
+		{"wss is granted, with a denial of all", false, []policy.NetRule{rule("wss", 0, true), policytest.Host("a.com", false)}, "https://a.com/ wss://a.com/", policy.Allowed},
 		{"elsewhere", false, []policy.NetRule{rule("wss", 0, true)}, "https://a.com:8443/ http://a.com/ ws://a.com/ tcp://a.com:443", policy.HostNotListed},
 		{"TLS is read: wss", true, []policy.NetRule{rule("wss", 0, true)}, "https://a.com/", policy.HostNotListed},
 		{"TLS is read: denied", true, []policy.NetRule{policytest.Host("a.com", true), rule("wss", 0, false)}, "https://a.com/", policy.Allowed},

@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Unmatched are the rules of the session's files that can match nothing on this machine, each with why.
+// Unmatched returns a warning for each rule of the session's files that can match nothing on this machine.
 func Unmatched(c *policy.Compiled, sys fspath.FileSystem) []Warning {
 	var out []Warning
 	for _, r := range c.Rules {
@@ -34,12 +34,12 @@ func unmatched(c *policy.Compiled, sys fspath.FileSystem, r *policy.Rule) (why, 
 		}
 		return fmt.Sprintf("there is no program %q in PATH, so the rule matches nothing", r.Command.Name), hint
 	case unreachable(c, r):
-		return fmt.Sprintf("nothing is at %s and the session can't make it, so the rule matches nothing", r.FS.Path), ""
+		return fmt.Sprintf("%s doesn't exist and the session can't create it, so the rule matches nothing", r.FS.Path), ""
 	}
 	return "", ""
 }
 
-// unreachable reports whether an fs rule is on a path at which nothing is, and at which the session can make nothing.
+// unreachable reports whether an fs rule's path doesn't exist, and the session can't create it.
 func unreachable(c *policy.Compiled, r *policy.Rule) bool {
 	if r.FS == nil || r.FS.Last != "" || !r.FS.Missing || r.FS.Optional {
 		return false
@@ -47,21 +47,21 @@ func unreachable(c *policy.Compiled, r *policy.Rule) bool {
 	return (c.Caps(r.FS.Path)|c.Caps(path.Dir(r.FS.Path)))&policy.Create == 0
 }
 
-// meantFor names a rule that was perhaps meant for a denied target, and that matches nothing.
+// meantFor names a rule that matches nothing and was perhaps intended for a denied target.
 func meantFor(c *policy.Compiled, v policy.Verdict, a *asked) string {
 	for _, r := range c.Rules {
 		switch {
 		case r.Builtin():
 		case v.Reason == policy.CommandNotListed && r.Command != nil && r.Command.Program == "" && likeProgram(r.Command.Name, a):
-			return fmt.Sprintf("%s (%s) may be meant for it, but there is no program %q in PATH", r.ID, r.Position, r.Command.Name)
+			return fmt.Sprintf("%s (%s) may be intended for it, but there is no program %q in PATH", r.ID, r.Position, r.Command.Name)
 		case a.Resource == policy.FS && v.Reason != policy.CommandNotListed && r.FS != nil && r.FS.Missing && r.FS.Last == "" && likePath(r.FS.Path, a.target):
-			return fmt.Sprintf("%s (%s) may be meant for it, but nothing is at %s", r.ID, r.Position, r.FS.Path)
+			return fmt.Sprintf("%s (%s) may be intended for it, but %s doesn't exist", r.ID, r.Position, r.FS.Path)
 		}
 	}
 	return ""
 }
 
-// likeProgram reports whether a rule's name is that of what was to run but for its folder, its case or its version.
+// likeProgram reports whether a rule's name differs from the program's only by its folder, its case or its version.
 func likeProgram(name string, a *asked) bool {
 	wanted := []string{a.target, a.program}
 	if len(a.Argv) > 0 {

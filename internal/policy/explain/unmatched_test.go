@@ -8,7 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// Rules that can match nothing are known before the start, and named in the denial that they may be meant for.
+// Rules that can match nothing are reported before the start, and in the denial that they may be intended for.
 func TestUnmatched(t *testing.T) {
 	read := func(path string, line int) policy.FSRule {
 		return policy.FSRule{Path: path, Caps: policy.Read, Position: policy.Position{File: "p.toml", Line: line, Col: 1}}
@@ -22,8 +22,8 @@ func TestUnmatched(t *testing.T) {
 	for _, w := range Unmatched(c, policytest.Machine()) {
 		got = append(got, w.String())
 	}
-	want := `p.toml:2:1: fs.2: nothing is at /w/SRC and the session can't make it, so the rule matches nothing
-p.toml:4:1: fs.4: nothing is at /nowhere/x and the session can't make it, so the rule matches nothing
+	want := `p.toml:2:1: fs.2: /w/SRC doesn't exist and the session can't create it, so the rule matches nothing
+p.toml:4:1: fs.4: /nowhere/x doesn't exist and the session can't create it, so the rule matches nothing
 p.toml:5:1: commands.Git: there is no program "Git" in PATH, so the rule matches nothing (case matters: it is "git")
 p.toml:7:1: commands./opt/bin/make: there is no program "/opt/bin/make" in PATH, so the rule matches nothing`
 	if s := strings.Join(got, "\n"); s != want {
@@ -33,8 +33,8 @@ p.toml:7:1: commands./opt/bin/make: there is no program "/opt/bin/make" in PATH,
 		q    Question
 		note string
 	}{
-		{Question{Resource: policy.Commands, Argv: []string{"git", "status"}}, `commands.Git (p.toml:5:1) may be meant for it, but there is no program "Git" in PATH`},
-		{Question{Resource: policy.FS, Caps: policy.Update, Target: "src/a.c"}, "fs.2 (p.toml:2:1) may be meant for it, but nothing is at /w/SRC"},
+		{Question{Resource: policy.Commands, Argv: []string{"git", "status"}}, `commands.Git (p.toml:5:1) may be intended for it, but there is no program "Git" in PATH`},
+		{Question{Resource: policy.FS, Caps: policy.Update, Target: "src/a.c"}, "fs.2 (p.toml:2:1) may be intended for it, but /w/SRC doesn't exist"},
 		{Question{Resource: policy.FS, Caps: policy.Update, Target: "srcs"}, ""},
 		{Question{Resource: policy.FS, Caps: policy.Read, Target: "src"}, ""}, // it's allowed
 		{Question{Resource: policy.Commands, Argv: []string{"sh"}}, ""},

@@ -6,7 +6,7 @@ import "slices"
 // mounted twice. Each of two such names has an Alias for the other one.
 type Alias struct {
 	From, To string
-	Depth    int      // of the place where the file system is mounted that To is in: what is above is no part of it
+	Depth    int      // of the mount point of To's file system: folders above it aren't part of the file system
 	Holes    []string `json:",omitempty"` // what follows either name where something else is mounted: "/proc"
 }
 

@@ -12,7 +12,7 @@ type builder struct {
 	nextBit int
 }
 
-// NewTable indexes entries, which must be canonical. One that is nil takes no part.
+// NewTable indexes entries, which must be canonical. A nil entry matches nothing.
 func NewTable(entries []*Entry) (*Table, error) {
 	parts, patterns := 0, 0
 	for _, e := range entries {

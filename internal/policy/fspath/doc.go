@@ -10,7 +10,7 @@
 //
 // An Alias is a second path of a file by a bind mount, or by a file system that is mounted twice. MountTable finds them.
 //
-// The package knows no rules: its results are indexes of the entries that it was given. What rules grant is package policy's.
+// The package knows no rules: its results are indexes of entries. Package policy has the rules.
 //
 // # Threats
 //

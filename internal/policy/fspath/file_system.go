@@ -3,7 +3,7 @@ package fspath
 // FileSystem is all that compiling and checking need of the machine: the shape of its file tree.
 // Errors are those of package os, so errors.Is with io/fs's sentinels works.
 type FileSystem interface {
-	// Lstat is what is at an absolute path, without following a symlink in its last component.
+	// Lstat returns the kind of file at an absolute path, without following a symlink in its last component.
 	Lstat(path string) (Kind, error)
 	// Readlink is the text of a symlink.
 	Readlink(path string) (string, error)

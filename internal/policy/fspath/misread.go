@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Misread returns why a path, which is literal, probably isn't meant literally, and how to write what is meant; msg is "" for any other path.
+// Misread returns why a literal path is probably not intended literally, and the right notation; msg is "" for any other path.
 // denies is for a rule without any capability, which a misread path would make useless.
 func Misread(written string, denies bool) (msg, hint string) {
 	switch name := variable(written); {
@@ -17,9 +17,9 @@ func Misread(written string, denies bool) (msg, hint string) {
 	case strings.TrimSpace(written) != written:
 		return fmt.Sprintf("%q begins or ends with a blank", written), fmt.Sprintf("write %q", strings.TrimSpace(written))
 	case denies && strings.ContainsAny(written, "*?["):
-		return fmt.Sprintf("path %q is literal, so its wildcard takes nothing away", written), asMatch(written)
+		return fmt.Sprintf("path %q is literal, so its wildcard denies nothing", written), asMatch(written)
 	case denies && encoded(written):
-		return fmt.Sprintf("path %q is literal, so what is percent-encoded in it takes nothing away", written), "write the characters themselves"
+		return fmt.Sprintf("path %q is literal, so its percent-encoded characters deny nothing", written), "write the characters themselves"
 	}
 	return "", ""
 }
@@ -67,12 +67,12 @@ func insteadOf(written, name string) string {
 		}
 	case "PWD", "WORKSPACE":
 		if first {
-			return fmt.Sprintf("what is relative is in the workspace: write %q", path.Join(".", rest))
+			return fmt.Sprintf("relative paths are in the workspace: write %q", path.Join(".", rest))
 		}
 	case "TMPDIR":
 		return "the session's own TMPDIR is granted by runtime = true: leave the rule out"
 	}
-	return "write the path that it stands for; ~/ is the home"
+	return "write its value as a path; ~/ is the home"
 }
 
 // pathOf returns the path in the URL of a file.

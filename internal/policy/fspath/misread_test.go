@@ -7,7 +7,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// What can't be meant as it's read is rejected with the notation that means it; names that only look odd aren't.
+// A path that is probably not intended literally is rejected, with the right notation; names that only look odd aren't.
 func TestMisread(t *testing.T) {
 	for _, c := range []struct {
 		path        string
@@ -30,10 +30,10 @@ func TestMisread(t *testing.T) {
 		{"%USERPROFILE%/.ssh", `write "~/.ssh"`, `write "~/.ssh"`},
 		{"$PWD/data", `write "data"`, `write "data"`},
 		{"$TMPDIR", "leave the rule out", "leave the rule out"},
-		{"/home/$USER/x", "the path that it stands for", "the path that it stands for"},
-		{"${XDG_CONFIG_HOME:-x}/y", "the path that it stands for", "the path that it stands for"},
+		{"/home/$USER/x", "its value as a path", "its value as a path"},
+		{"${XDG_CONFIG_HOME:-x}/y", "its value as a path", "its value as a path"},
 		{"${HOME", "~/", "~/"},
-		{"/x/%APPDATA%/y", "the path that it stands for", "the path that it stands for"},
+		{"/x/%APPDATA%/y", "its value as a path", "its value as a path"},
 		{"file:///etc/passwd", `write "/etc/passwd"`, `write "/etc/passwd"`},
 		{"file://localhost/etc/passwd", `write "/etc/passwd"`, `write "/etc/passwd"`},
 		{"file:x", `write "x"`, `write "x"`},

@@ -76,7 +76,7 @@ func VisibleMounts(all []Mount) MountTable {
 	for i := range all {
 		order[i] = &all[i]
 	}
-	slices.SortStableFunc(order, func(a, b *Mount) int { // what is around a place comes before it
+	slices.SortStableFunc(order, func(a, b *Mount) int { // outer mounts come before inner ones
 		return cmp.Or(cmp.Compare(len(a.At), len(b.At)), strings.Compare(a.At, b.At))
 	})
 	t := make(MountTable, len(all))
@@ -91,7 +91,7 @@ func VisibleMounts(all []Mount) MountTable {
 	return t
 }
 
-// stack puts mounts at one place on top of each other: the first is on what is visible around it, each other one on another.
+// stack orders mounts at one path: the first is on the file system around it, each other one on the one before.
 func (t MountTable) stack(here []*Mount) {
 	at := here[0].At
 	under := t.Of(path.Dir(at))
@@ -122,7 +122,7 @@ func (t MountTable) Of(p string) *Mount {
 	}
 }
 
-// Aliases are the places that have more than one name.
+// Aliases returns the paths that have more than one name.
 func (t MountTable) Aliases() []Alias {
 	order := make([]*Mount, 0, len(t))
 	for _, m := range t {

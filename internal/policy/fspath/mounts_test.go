@@ -25,7 +25,7 @@ func TestParseMounts(t *testing.T) {
 	}
 }
 
-// Whatever a table of mounts says, each name has the other one for its other one.
+// In any table of mounts, the alias of an alias is the path itself.
 func FuzzMounts(f *testing.F) {
 	f.Add("27 1 254:0 / / rw\n28 27 254:0 /a /b rw\n29 27 254:0 /a/c /d rw\n")
 	f.Add("27 1 254:0 / / rw\n28 27 254:0 /a /a rw\n29 29 254:0 //deleted / rw\n")

@@ -11,7 +11,7 @@ import (
 const PatternForms = `a match is [BASE/]**/LAST[/NAME…]: LAST is a name, "PREFIX*" or "*SUFFIX", the NAMEs are literal, and BASE is ` +
 	`a literal path, "/" for the whole machine or left out for the workspace: "**/.env", "src/**/*.pem", "/**/.git/hooks"`
 
-// Pattern is a match taken apart.
+// Pattern is a parsed match.
 type Pattern struct {
 	Base  string // as written; "" for the workspace
 	Last  string
@@ -51,7 +51,7 @@ func ParsePattern(s string) (Pattern, error) {
 	return p, p.check(s)
 }
 
-// parts is the components of a path as written, each with its offset.
+// parts returns the components of a path as written, each with its offset.
 func parts(s string) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		at := 0
@@ -90,7 +90,7 @@ func (p Pattern) check(s string) error {
 
 const Wildcards = "*?[]{}\\"
 
-// checkName checks a component after "**"; literal is what of it isn't a wildcard at its end or beginning.
+// checkName checks a component after "**"; literal is the component without a wildcard at its end or beginning.
 func checkName(s, literal, written string) error {
 	switch {
 	case literal == "":
@@ -134,7 +134,7 @@ func (r Roots) absolute(written string) (abs string, relative bool, err error) {
 	return abs, true, nil
 }
 
-// Unlinked is the path of a NoLink rule if it contains no symlink.
+// Unlinked returns the path of a NoLink rule if it contains no symlink.
 func (r Roots) Unlinked(written string) string {
 	if rest, ok := strings.CutPrefix(written, "~/"); ok {
 		return path.Join(r.RealHome, rest)
@@ -142,8 +142,8 @@ func (r Roots) Unlinked(written string) string {
 	return path.Clean(written)
 }
 
-// Resolve resolves the path of a rule: a mistake that would make the rule mean something else is an error. When follow is false a symlink at
-// the path itself is what the rule is about.
+// Resolve resolves the path of a rule: a mistake that would make the rule mean something else is an error. When follow is false the rule is about a
+// symlink at the path itself.
 func (r Roots) Resolve(res *Resolver, written string, follow bool) (Resolved, error) {
 	abs, relative, err := r.absolute(written)
 	if err != nil {

@@ -38,15 +38,15 @@ type entry struct {
 	err  error
 }
 
-// Resolved is where a path leads.
+// Resolved is the target of a path.
 type Resolved struct {
 	Path     string
 	Kind     Kind
-	Missing  bool // nothing is there: the last components were appended unresolved
-	dangling bool // what is missing was named by a symlink
+	Missing  bool // it doesn't exist: the last components were appended unresolved
+	dangling bool // a symlink leads to the missing path
 }
 
-// NewResolver returns a resolver that has looked at nothing yet.
+// NewResolver returns a resolver with an empty cache.
 func NewResolver(files FileSystem) *Resolver {
 	return &Resolver{files: files, seen: make(map[string]entry, 64)}
 }
@@ -61,18 +61,18 @@ func (r *Resolver) lstat(path string) entry {
 		e.link, e.err = r.files.Readlink(path)
 	}
 	if e.err == nil && (e.kind == Dir || e.kind == Symlink) {
-		r.seen[path] = e // the rest is seldom looked at twice
+		r.seen[path] = e // other files are rarely looked up twice
 	}
 	return e
 }
 
-// walk is one resolution under way.
+// walk is the state of one resolution.
 type walk struct {
 	*Resolver
 	path  string // begins with cur, or is empty: the path that is followed, as far as it has the same names
 	cur   string // resolved so far, without a slash at the end; "" is the root
-	rest  string // still to do
-	own   int    // how much of rest stood in the path itself, and not in a symlink
+	rest  string // unresolved
+	own   int    // the length of the part of rest that is from the path itself, not from a symlink
 	links int
 	kind  Kind
 }
@@ -126,7 +126,7 @@ func (w *walk) step(name string, follow bool) (missing bool, err error) {
 	return false, nil
 }
 
-// child is the path of name beneath cur: a part of path where it can be, which saves most allocations.
+// child returns the path of name beneath cur: a part of path where it can be, which saves most allocations.
 func (w *walk) child(name string) string {
 	if n := len(w.cur) + 1; n+len(name) <= len(w.path) && w.path[n-1] == '/' && w.path[n:n+len(name)] == name {
 		return w.path[:n+len(name)]

@@ -2,9 +2,9 @@ package fspath
 
 import "strings"
 
-// stepProc handles the folders of processes in /proc. /proc/self is a word of the language: it stays as it is, because
+// stepProc handles the folders of processes in /proc. /proc/self is a keyword of the language: it stays as it is, because
 // it is a different folder for every process of a session and never the one of the process that compiles or checks.
-// The links in such a folder are no ordinary symlinks: they jump to an object, and their text proves nothing
+// The links in such a folder aren't ordinary symlinks: they lead to an object directly, and their text isn't its path
 // (proc(5), fs/proc/base.c proc_pid_get_link).
 func (w *walk) stepProc(name string, follow bool) (done bool, err error) {
 	folder, own := ProcFolder(w.cur)

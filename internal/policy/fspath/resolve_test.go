@@ -57,7 +57,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A rule is about the session's own processes, whatever the links in their folders are for this one.
+// A rule for /proc/self isn't resolved by the links of this process.
 func TestResolveLiteral(t *testing.T) {
 	r := fspath.NewResolver(files())
 	r.Literal = true

@@ -8,10 +8,10 @@ const (
 	MaxPatternParts = maxWords * 64
 )
 
-// NoMatch is what a lookup returns instead of an entry.
+// A lookup returns NoMatch where no entry decides.
 const NoMatch int32 = -1
 
-// Entry is what a table matches: a path with all that lies beneath it, or a pattern BASE/**/LAST/NAME….
+// Entry is an entry of a table: a path with everything beneath it, or a pattern BASE/**/LAST/NAME….
 type Entry struct {
 	Path  string   // canonical; the BASE of a pattern ("/" for the whole machine)
 	Last  string   `json:",omitzero"` // LAST as written, for a pattern: a name, PREFIX* or *SUFFIX; "" for a literal path
@@ -23,8 +23,8 @@ type Entry struct {
 //
 // A pattern BASE/**/LAST/NAME… has one bit for LAST and one for each NAME, in the order of the entries. Its first bit may be set at
 // any component once the walk has passed the trie node of BASE; every other bit is set when the one before it was set
-// at the component before. Its last bit set means: this component is hit. Bits of later entries are higher, so the
-// highest hit is the last entry.
+// at the component before. If its last bit is set, this component matches. Bits of later entries are higher, so the
+// highest match is the last entry.
 type Table struct {
 	entries  []*Entry
 	literals []int32 // by their index in entries
@@ -51,7 +51,7 @@ type node struct {
 	starts int32 // the set of first bits of the patterns with their BASE here; -1 for none
 }
 
-// cursor is how far a lookup has come.
+// cursor is the state of a lookup.
 type cursor struct {
 	node   int32 // -1 when the walk has left the trie
 	live   bool  // some pattern has started
@@ -104,7 +104,7 @@ func (t *Table) stepPatterns(c *cursor, name string, id int32) {
 	}
 }
 
-// decides is the entry that matches exactly at the cursor.
+// decides returns the entry that matches exactly at the cursor.
 func (t *Table) decides(c *cursor) int32 {
 	if c.node >= 0 && t.nodes[c.node].entry >= 0 {
 		return t.nodes[c.node].entry
@@ -119,7 +119,7 @@ func (t *Table) decides(c *cursor) int32 {
 	return NoMatch
 }
 
-// Find is the index of the entry that decides a canonical path, and the number of components at which it matched. The
+// Find returns the index of the entry that decides a canonical path, and the number of components at which it matched. The
 // entry is NoMatch when none does.
 func (t *Table) Find(path string) (entry int32, depth int) { return t.FindBeneath(path, "") }
 
@@ -136,13 +136,13 @@ func (t *Table) FindBeneath(dir, rest string) (entry int32, depth int) {
 	return f.entry, f.depth
 }
 
-// found is the entry that decides as far as a lookup has come, where it matched, and how far that is.
+// found is the state of a lookup: the entry that decides so far, the depth at which it matched, and the current depth.
 type found struct {
 	entry     int32
 	depth, at int
 }
 
-// follow goes on along path, which begins with a slash or is empty.
+// follow continues along path, which begins with a slash or is empty.
 func (t *Table) follow(c *cursor, path string, f *found) {
 	if len(path) <= 1 {
 		return

@@ -15,9 +15,9 @@ func (Machine) Read(path string, limit int) ([]byte, error) {
 	return b, err
 }
 
-// read opens only what has just been found to be a file, since opening a device can be a deed, and looks again at what it
-// opened; without blocking, so that a fifo that came in between can't hold the start up. It asks the system itself: package os
-// would set its poller up for the one file that most starts read.
+// read opens a path only if it is a regular file, since opening a device can have an effect, and checks the opened file again. It opens
+// without blocking, so that a fifo that was put there in between can't delay the start. It uses system calls: package os
+// would start its poller for the one file that most starts read.
 func read(path string, limit int) ([]byte, *syscall.Stat_t, error) {
 	fail := func(op string, err error) ([]byte, *syscall.Stat_t, error) {
 		return nil, nil, &fs.PathError{Op: op, Path: path, Err: err}
@@ -46,8 +46,8 @@ func read(path string, limit int) ([]byte, *syscall.Stat_t, error) {
 	return b, st, nil
 }
 
-// ordinary rejects all but regular files, and of those the ones that say they're empty: the kernel makes up what is in them,
-// some let their reader wait, and some, as /proc/kmsg, forget what was read.
+// ordinary rejects all files but regular ones, and those of size 0: the kernel generates the content of many of these,
+// some block their reader, and some, such as /proc/kmsg, are consumed by reading.
 func ordinary(stat func(*syscall.Stat_t) error) (*syscall.Stat_t, error) {
 	st := new(syscall.Stat_t)
 	_, err := retry(func() (int, error) { return 0, stat(st) })
@@ -57,12 +57,12 @@ func ordinary(stat func(*syscall.Stat_t) error) (*syscall.Stat_t, error) {
 	case st.Mode&syscall.S_IFMT != syscall.S_IFREG:
 		return nil, errors.New("not a regular file")
 	case st.Size == 0:
-		return nil, errors.New("it's empty, or no file on a disk")
+		return nil, errors.New("it's empty, or not a file on a disk")
 	}
 	return st, nil
 }
 
-// contents reads a file of a known size. One that grows meanwhile isn't read: part of a policy may say something else.
+// contents reads a file of a known size. A file that grows meanwhile is an error: part of a policy may mean something else.
 func contents(fd int, size int64, limit int) ([]byte, error) {
 	b := make([]byte, min(size+1, int64(limit)))
 	for at := 0; at < len(b); {
@@ -125,7 +125,7 @@ func (Machine) List(dir string) ([]string, error) {
 	return names, err
 }
 
-// Real is where a path leads, which exists.
+// Real returns the canonical path of an existing file.
 func (Machine) Real(path string) (string, error) { return filepath.EvalSymlinks(path) }
 
 // Exists reports whether something is at a path.
@@ -134,7 +134,7 @@ func (Machine) Exists(path string) bool {
 	return err == nil
 }
 
-// trustedFolders tests dir and every folder above it.
+// trustedFolders checks dir and every folder above it.
 func trustedFolders(dir string) error {
 	for {
 		info, err := os.Lstat(dir)
@@ -158,15 +158,15 @@ func trustedFolders(dir string) error {
 	}
 }
 
-// trusted reports whether only root can have written what st describes. The root folder may belong to the user who made the container: what is
-// mounted there can't be replaced.
+// trusted reports whether only root can have written what st describes. The root folder may belong to the user who made the container: mount points
+// in it can't be replaced.
 func trusted(path string, st *syscall.Stat_t) error {
 	sandbox := path == "/" && int(st.Uid) == os.Geteuid() && hasOverflow()
 	switch {
 	case !OwnedByRoot(st.Uid) && !sandbox:
 		return fmt.Errorf("%s is owned by user %d, not by root", path, st.Uid)
 	case st.Mode&0o022 != 0:
-		return fmt.Errorf("%s is writable by others than root (mode %04o)", path, st.Mode&0o777)
+		return fmt.Errorf("%s is writable by users other than root (mode %04o)", path, st.Mode&0o777)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	fifo, empty := filepath.Join(dir, "fifo"), filepath.Join(dir, "empty")
 	childtest.Must(t, errors.Join(syscall.Mkfifo(fifo, 0o600), os.WriteFile(empty, nil, 0o600)))
-	rows := map[string]string{fifo: "not a regular file", "/dev/zero": "not a regular file", dir: "not a regular file", empty: "it's empty, or no file on a disk"}
+	rows := map[string]string{fifo: "not a regular file", "/dev/zero": "not a regular file", dir: "not a regular file", empty: "it's empty, or not a file on a disk"}
 	if _, err := os.Stat("/proc/self/status"); err == nil {
 		rows["/proc/self/status"] = rows[empty]
 	}
@@ -42,7 +42,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 	}
 }
 
-// Opening can be a deed: it starts a watchdog, rewinds a tape, lets a fifo's writer go on.
+// Opening a file can have an effect: it starts a watchdog, rewinds a tape, unblocks a fifo's writer.
 func TestOnlyFilesAreOpened(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	childtest.Must(t, syscall.Mkfifo(fifo, 0o600))
@@ -109,7 +109,7 @@ func TestTrusted(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make files that are trusted")
 	}
-	// Not in the test's own folder: everybody may write to what that is in.
+	// Not in the test's own folder: a folder above it is writable for every user.
 	dir, err := os.MkdirTemp("/root", "toolguard-test-")
 	if err != nil {
 		t.Skip(err)
@@ -120,7 +120,7 @@ func TestTrusted(t *testing.T) {
 	childtest.Must(t, os.Mkdir(sub, 0o755))
 	childtest.Must(t, os.WriteFile(file, []byte("version = 1\n"), 0o644))
 	childtest.Must(t, os.Symlink(file, link))
-	refused := func(what, want string) {
+	rejected := func(what, want string) {
 		t.Helper()
 		if _, err := (Machine{}).ReadTrusted(file, 1<<20); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", what, err)
@@ -136,13 +136,13 @@ func TestTrusted(t *testing.T) {
 		t.Errorf("symlink: %v", err)
 	}
 	childtest.Must(t, os.Chmod(file, 0o664))
-	refused("writable by the group", "writable by others than root (mode 0664)")
+	rejected("writable by the group", "writable by users other than root (mode 0664)")
 	childtest.Must(t, os.Chmod(file, 0o644))
 	childtest.Must(t, os.Chown(file, 65534, 0))
-	refused("owned by another", "owned by user 65534, not by root")
+	rejected("owned by another", "owned by user 65534, not by root")
 	childtest.Must(t, os.Chown(file, 0, 0))
 	childtest.Must(t, os.Chmod(dir, 0o777))
-	refused("in a folder of everybody", "writable by others than root (mode 0777)")
+	rejected("in a folder writable for all", "writable by users other than root (mode 0777)")
 	if _, err := (Machine{}).List(dir); err == nil {
 		t.Error("list: a folder of everybody")
 	}

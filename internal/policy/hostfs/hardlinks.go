@@ -8,8 +8,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Linked finds every file with several hard links beneath a folder. What this process may not look at it passes by, and
-// what the kernel makes up.
+// Linked finds every file with several hard links beneath a folder. It skips folders that this process may not read, and
+// file systems that the kernel generates.
 func (m Machine) Linked(root string) (found []fspath.LinkedFile, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if path == "/proc" || path == "/sys" {

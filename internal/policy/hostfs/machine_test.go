@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// things makes one of each kind in a folder.
+// things makes one file of each kind in a folder.
 func things(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -33,7 +33,7 @@ func TestMachineLstat(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
-	// What is expected costs nothing more.
+	// The expected error doesn't allocate.
 	for name, want := range map[string]error{"absent": syscall.ENOENT, "a/x": syscall.ENOTDIR} {
 		if _, err := (Machine{}).Lstat(filepath.Join(dir, name)); err != want {
 			t.Errorf("%s: %#v", name, err)
@@ -48,7 +48,7 @@ func TestMachineLstat(t *testing.T) {
 	}
 }
 
-// A folder's links are the folders in it, and no other names.
+// A folder's link count is the number of folders in it.
 func TestMachineFile(t *testing.T) {
 	dir, m := things(t), Machine{}
 	if _, n, err := m.File(dir); n != 1 || err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Mounts are the mounts that this process sees.
+// Mounts returns the mounts that this process sees.
 func (Machine) Mounts() ([]fspath.Mount, error) {
 	const table = "/proc/self/mountinfo"
 	text, err := whole(table)
@@ -33,7 +33,7 @@ func whole(name string) (string, error) {
 		if n == 0 {
 			return string(b), nil
 		}
-		if b = b[:len(b)+n]; cap(b)-len(b) < 4<<10 { // the kernel gives whole lines, as many as fit
+		if b = b[:len(b)+n]; cap(b)-len(b) < 4<<10 { // the kernel returns whole lines, as many as fit
 			b = append(make([]byte, 0, 2*cap(b)), b...)
 		}
 	}

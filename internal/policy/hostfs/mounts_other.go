@@ -4,5 +4,5 @@ package hostfs
 
 import "github.com/toolguard/toolguard/internal/policy/fspath"
 
-// Mounts are none: nothing is mounted twice here.
+// Mounts returns none: no other system mounts a file system twice.
 func (Machine) Mounts() ([]fspath.Mount, error) { return nil, nil }

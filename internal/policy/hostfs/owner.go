@@ -10,8 +10,8 @@ import (
 // /proc/sys/kernel/overflowuid has been changed.
 const overflow = 65534
 
-// OwnedByRoot reports whether the owner of a file is root. In a user namespace where root has no number, as in bubblewrap's, its files are
-// the overflow user's: no process in there can make such a file.
+// OwnedByRoot reports whether the owner of a file is root. In a user namespace where root has no ID, as in bubblewrap's, its files are
+// the overflow user's: no process in that namespace can make such a file.
 func OwnedByRoot(uid uint32) bool { return uid == 0 || uid == overflow && hasOverflow() }
 
 // hasOverflow reports whether all files of the overflow user belong to users outside of this user namespace, of which this process isn't one.

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// profile maps a name as a browser does and then insists that what comes out is a host name. Not idna.Lookup: it lets
-// "", "." and "a..b" through and maps "xn--" to nothing. Like the ranges below it's made when it's needed: most starts
+// profile maps a name as a browser does and then insists that what comes out is a host name. Not idna.Lookup: it accepts
+// "", "." and "a..b" and maps "xn--" to nothing. Like the ranges below it's made at the first use: most starts
 // need none of them.
 var profile = sync.OnceValue(func() *idna.Profile {
 	return idna.New(idna.MapForLookup(), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
@@ -23,8 +23,8 @@ const maxName = 4*253 + 1
 
 var errNotHost = errors.New("not a host name")
 
-// Parse is a host as a target has it: a name in its one normal form, or an address. Whatever could be read as
-// another host by another program is rejected.
+// Parse parses the host of a target: a name in its one normal form, or an address. It rejects a host that another program could
+// read as another one.
 func Parse(s string) (name string, addr netip.Addr, err error) {
 	if addr, err = netip.ParseAddr(s); err == nil {
 		if addr.Zone() != "" {
@@ -36,7 +36,7 @@ func Parse(s string) (name string, addr netip.Addr, err error) {
 	return name, netip.Addr{}, err
 }
 
-// Normalize is a host name in ASCII and lower case, without a dot at its end. It rejects what isn't a host name,
+// Normalize returns a host name in ASCII and lower case, without a dot at its end. It rejects what isn't a host name,
 // and every spelling of an address.
 func Normalize(s string) (string, error) {
 	if len(s) > maxName {
@@ -107,7 +107,7 @@ func endsInNumber(s string) bool {
 	return strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == ""
 }
 
-// Loopback are the addresses of the name "localhost" (RFC 6761, 6.3).
+// Loopback is the list of addresses of the name "localhost" (RFC 6761, 6.3).
 var Loopback = [2]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
 // IsSpecial reports whether an address isn't one of the public internet: loopback, link-local, private, shared, reserved,
@@ -126,10 +126,10 @@ func IsSpecial(a netip.Addr) bool {
 	return inside.IsValid() && IsSpecial(inside)
 }
 
-// specialRanges are those that netip has no word for (IANA special-purpose address registries).
+// specialRanges are those for which netip has no method (IANA special-purpose address registries).
 var specialRanges = sync.OnceValue(func() []netip.Prefix {
 	return []netip.Prefix{
-		netip.MustParsePrefix("0.0.0.0/8"),        // this network; Linux takes 0.0.0.0 for the machine itself
+		netip.MustParsePrefix("0.0.0.0/8"),        // this network; on Linux 0.0.0.0 is the machine itself
 		netip.MustParsePrefix("100.64.0.0/10"),    // carrier-grade NAT; Alibaba's metadata is 100.100.100.200
 		netip.MustParsePrefix("192.0.0.0/24"),     // protocol assignments; Oracle's metadata is 192.0.0.192
 		netip.MustParsePrefix("168.63.129.16/32"), // Azure's wire server
@@ -155,7 +155,7 @@ type embedded struct {
 	at int
 }
 
-// EmbeddingRanges are the ranges of IPv6 addresses that carry those of a range of IPv4.
+// EmbeddingRanges returns the ranges of IPv6 addresses that carry those of a range of IPv4.
 func EmbeddingRanges(p netip.Prefix) (all []netip.Prefix) {
 	for _, e := range embedding() {
 		b, v4 := e.in.Addr().As16(), p.Addr().As4()
@@ -165,7 +165,7 @@ func EmbeddingRanges(p netip.Prefix) (all []netip.Prefix) {
 	return all
 }
 
-// EmbeddedIPv4 is the IPv4 address in an IPv6 address that carries one, else invalid.
+// EmbeddedIPv4 returns the IPv4 address in an IPv6 address that carries one, else invalid.
 func EmbeddedIPv4(a netip.Addr) netip.Addr {
 	for _, e := range embedding() {
 		if e.in.Contains(a) {

@@ -29,7 +29,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// What is taken for a name is in its one normal form, and no other part of the system could read it as an address.
+// An accepted name is in its one normal form, and no other part of the system could read it as an address.
 func FuzzNormalize(f *testing.F) {
 	for _, s := range []string{"example.com", "münchen.de", "127.1", "xn--", "a..b", "ａ。ｂ", "_a.b", "0x7f.1", "a\u200db", "xn--mnchen-3ya.de."} {
 		f.Add(s)

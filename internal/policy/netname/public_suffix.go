@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// publicSuffixes is the Public Suffix List, a text that nothing reads until the first query: package publicsuffix of
+// publicSuffixes is the Public Suffix List, a text that isn't parsed: package publicsuffix of
 // golang.org/x/net, from which it comes, would link an HTTP client and TLS into every program that might ask. It has one rule a line, as https://publicsuffix.org/list explains them: a domain, "*." and a domain for every name
-// directly beneath it, or "!" and a name that such a rule isn't for.
+// directly beneath it, or "!" and a name that is an exception to such a rule.
 //
 //go:generate go test -count=1 -run ^TestPublicSuffixes$ . -update
 //go:embed public_suffix.txt

@@ -41,7 +41,7 @@ func TestPublicSuffixes(t *testing.T) {
 	}
 }
 
-// moduleRules are the rules that the module tests its own, packed table with.
+// moduleRules are the rules with which the module tests its own, packed table.
 func moduleRules(t *testing.T) []string {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/net").Output()
@@ -64,8 +64,8 @@ func moduleRules(t *testing.T) []string {
 	return out
 }
 
-// The answers are those of package publicsuffix, for each rule, above it, beneath it and beside it; but a top-level domain
-// always counts, though it may have no rule of its own.
+// The answers are those of package publicsuffix, for each rule, above it, beneath it and next to it; but a top-level domain
+// is always a public suffix, even without a rule of its own.
 func TestIsPublicSuffix(t *testing.T) {
 	rules := strings.Fields(strings.TrimPrefix(publicSuffixes, suffixHeader))
 	top := map[string]bool{}

@@ -15,10 +15,10 @@ import (
 // defaultPorts are the known schemes, with the port that a rule or a target without one means.
 var defaultPorts = map[string]uint16{"http": 80, "https": 443, "ws": 80, "wss": 443, "ssh": 22, "git": 9418}
 
-// DefaultPort is the port of a scheme; 0 for one that isn't known.
+// DefaultPort returns the port of a scheme; 0 for one that isn't known.
 func DefaultPort(scheme string) uint16 { return defaultPorts[scheme] }
 
-// Schemes are the known schemes, sorted.
+// Schemes returns the known schemes, sorted.
 func Schemes() []string { return slices.Sorted(maps.Keys(defaultPorts)) }
 
 const KnownSchemes = "http, https, ws, wss, ssh, git"
@@ -31,10 +31,10 @@ type Target struct {
 	Port     uint16
 	Protocol string   // "tcp" or "udp"
 	Path     []string // decoded segments
-	// Odd is set when a server could take the path for another one: dot segments, empty segments, an encoded slash or
-	// percent sign, parameters, what is no UTF-8 (isOdd). A grant with a path_prefix never matches such a path; a denial with one always does.
+	// Odd is set when a server could read the path as another one: dot segments, empty segments, an encoded slash or
+	// percent sign, parameters, invalid UTF-8 (isOdd). A grant with a path_prefix never matches such a path; a denial with one always does.
 	Odd    bool
-	Method string // "" for the connection as such
+	Method string // "" for the connection itself
 	Listen bool
 }
 
@@ -50,8 +50,8 @@ func (t *Target) String() string {
 	return s
 }
 
-// Dest is the address that a connection to the target's goes to: the kernel takes none for the machine itself. Who listens on none listens
-// on all.
+// Dest returns the destination of a connection to the target's address: to the kernel, the unspecified address is the machine itself. A
+// socket that listens on it listens on all.
 func (t *Target) Dest() netip.Addr {
 	if !t.Listen && t.Addr.IsUnspecified() {
 		return Loopback[t.Addr.BitLen()/128]
@@ -59,7 +59,7 @@ func (t *Target) Dest() netip.Addr {
 	return t.Addr
 }
 
-// HostPort is the host or address with the port.
+// HostPort returns the host or address with the port.
 func (t *Target) HostPort() string {
 	if t.Addr.IsValid() {
 		return netip.AddrPortFrom(t.Addr, t.Port).String()
@@ -67,8 +67,8 @@ func (t *Target) HostPort() string {
 	return t.Host + ":" + strconv.Itoa(int(t.Port))
 }
 
-// ParseTarget parses a URL with a known scheme, tcp://host:port or udp://host:port. What could mean one host to us and another
-// to another host is an error: to be denied, never repaired. The address is where a connection goes (Dest).
+// ParseTarget parses a URL with a known scheme, tcp://host:port or udp://host:port. A target that another program could read as another
+// host is an error: it's denied, never repaired. The address is where a connection goes (Dest).
 func ParseTarget(s string) (Target, error) {
 	t, err := ParseListenTarget(s)
 	t.Addr = t.Dest()
@@ -154,7 +154,7 @@ func (t *Target) parsePath(tail string) error {
 
 var errBadEscape = errors.New("a wrong percent-encoding in the path")
 
-// PathSegments cuts and decodes the path of a URL. One slash at the end makes no difference.
+// PathSegments splits and decodes the path of a URL. One slash at the end makes no difference.
 func PathSegments(p string) (segs []string, odd bool, err error) {
 	p = strings.TrimPrefix(p, "/")
 	if p == "" {

@@ -25,7 +25,7 @@ func (t tree) Read(path string, limit int) ([]byte, error) {
 
 func (t tree) ReadTrusted(path string, limit int) ([]byte, error) {
 	if strings.Contains(path, "untrusted") {
-		return nil, errors.New(path + " is writable by others than root (mode 0666)")
+		return nil, errors.New(path + " is writable by users other than root (mode 0666)")
 	}
 	return t.Read(path, limit)
 }

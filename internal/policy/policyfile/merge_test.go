@@ -326,7 +326,7 @@ func TestTheHostStandsAlone(t *testing.T) {
 	req := request()
 	req.HostDir = "/h"
 	_, _, err := Load(req, tree{"/h/untrusted.toml": policyText(fsA)})
-	want := `/h/untrusted.toml: can't read policy "/h/untrusted.toml": /h/untrusted.toml is writable by others than root (mode 0666)`
+	want := `/h/untrusted.toml: can't read policy "/h/untrusted.toml": /h/untrusted.toml is writable by users other than root (mode 0666)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}

@@ -103,7 +103,7 @@ var mistakes = []struct{ policy, want string }{
 	{"[[access.fs]]\nmatch = \"${HOME}/**/.env\"", `p.toml:3:9: "${HOME}/**/.env" has a variable in it, ${HOME}, and variables aren't expanded (the home is ~/: write "~/**/.env"; for a file of that name add literal = true)`},
 	{"[[access.fs]]\npath = \"file:///srv\"\nread = true", `p.toml:3:8: "file:///srv" is a URL, and not a path (write "/srv"; for a file of that name add literal = true)`},
 	{"[[access.fs]]\npath = \"src \"\nread = true", `p.toml:3:8: "src " begins or ends with a blank (write "src"; for a file of that name add literal = true)`},
-	{"[[access.fs]]\npath = \"*.pem\"\nread = false", `p.toml:3:8: path "*.pem" is literal, so its wildcard takes nothing away (a pattern goes into match: match = "**/*.pem"; for a file of that name add literal = true)`},
+	{"[[access.fs]]\npath = \"*.pem\"\nread = false", `p.toml:3:8: path "*.pem" is literal, so its wildcard denies nothing (a pattern goes into match: match = "**/*.pem"; for a file of that name add literal = true)`},
 	{"[[access.env]]\nname = \"$HOME\"", `p.toml:3:8: name "$HOME" can't be the name of a variable (write the name alone, such as HOME; a * is allowed at its end)`},
 	{"[access.commands.\"git status -s\"]", `p.toml:2:18: program "git status -s" matches nothing: arguments aren't part of a name (write [access.commands.git] with args = [["status", "-s", "**"]])`},
 	{"[access.commands.\"/usr/bin/*\"]", `p.toml:2:18: program "/usr/bin/*" matches nothing: a name is no pattern (write a table for each program, or default = { commands = "allow" } for any)`},

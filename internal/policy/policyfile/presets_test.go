@@ -112,7 +112,7 @@ func TestPresetsTakeNothingAway(t *testing.T) {
 				continue
 			}
 			for _, r := range l.FS.Literals() {
-				if over := l.FS.Covering(r.FS.Path); over != nil && over.FS.Caps&^r.FS.Caps != 0 {
+				if over := l.FS.ParentRule(r.FS.Path); over != nil && over.FS.Caps&^r.FS.Caps != 0 {
 					t.Errorf("%v: %s (%s) takes %s away from %s (%s)", set, r.FS.Path, r.Position, over.FS.Caps&^r.FS.Caps, over.FS.Path, over.Position)
 				}
 			}

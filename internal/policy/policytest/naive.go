@@ -18,7 +18,7 @@ type NaiveLayer struct {
 	DefaultAction           policy.DefaultAction
 }
 
-// NaiveWords cuts an absolute path into its components.
+// NaiveWords splits an absolute path into its components.
 func NaiveWords(path string) []string {
 	var out []string
 	for _, w := range strings.Split(path, "/") {
@@ -39,7 +39,7 @@ func NaiveAbs(path string) string {
 	return Workspace + "/" + path
 }
 
-// NaiveDepth is the greatest number of components at which a rule matches a path, -1 for not at all.
+// NaiveDepth returns the greatest number of components at which a rule matches a path, -1 for not at all.
 func NaiveDepth(r policy.FSRule, path string) int {
 	target := NaiveWords(path)
 	for n := len(target); n >= 0; n-- {
@@ -87,7 +87,7 @@ func NaiveMatches(r policy.FSRule, entry []string) bool {
 	return true
 }
 
-// NaiveWinner is the deciding rule's place in the list, -1 for none.
+// NaiveWinner returns the index of the deciding rule, -1 for none.
 func NaiveWinner(rules []policy.FSRule, path string) int {
 	best, bestDepth, bestLiteral := -1, -1, false
 	for i, r := range rules {
@@ -100,21 +100,21 @@ func NaiveWinner(rules []policy.FSRule, path string) int {
 	return best
 }
 
-// NaiveGivesWay is the list without the rules of built-in files at and beneath what another rule takes everything away from.
-func NaiveGivesWay(rules []policy.FSRule) (out []policy.FSRule) {
+// NaiveRemoveOverridden returns the list without the rules of built-in files at and beneath the path of a rule without capabilities.
+func NaiveRemoveOverridden(rules []policy.FSRule) (out []policy.FSRule) {
 	for _, r := range rules {
-		taken := slices.ContainsFunc(rules, func(d policy.FSRule) bool {
+		overridden := slices.ContainsFunc(rules, func(d policy.FSRule) bool {
 			return d.Position.File != "preset:x" && d.Caps == 0 && r.Match == "" && NaiveDepth(d, NaiveAbs(r.Path)) >= 0
 		})
-		if r.Position.File != "preset:x" || !taken {
+		if r.Position.File != "preset:x" || !overridden {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// NaiveComplete is the list as it counts: a rule of a built-in file about a place outside the workspace gives also what its
-// path would get without it, and isn't there when that is all that it gives.
+// NaiveComplete returns the effective list: a rule of a built-in file for a path outside the workspace also grants the capabilities
+// that its path has without it, and is left out when it grants no more.
 func NaiveComplete(rules []policy.FSRule, defaultAction policy.DefaultAction) (out []policy.FSRule) {
 	for i, r := range rules {
 		if w := NaiveWithout(rules, i, defaultAction); NaiveAdds(r) {
@@ -133,13 +133,13 @@ func NaiveAdds(r policy.FSRule) bool {
 	return r.Position.File == "preset:x" && strings.HasPrefix(r.Path, "/")
 }
 
-// NaiveSum is what two rules give together.
+// NaiveSum returns the capabilities of both rules.
 func NaiveSum(r, q policy.FSRule) policy.FSRule {
 	r.Caps, r.Unprotect, r.Secret = r.Caps|q.Caps, r.Unprotect || q.Unprotect, r.Secret || q.Secret
 	return r
 }
 
-// NaiveWithout is what the path of a rule would get without it, and without those that come later on the same path.
+// NaiveWithout returns the capabilities that the path of a rule has without it and without later rules for the same path.
 func NaiveWithout(rules []policy.FSRule, at int, defaultAction policy.DefaultAction) policy.FSRule {
 	var others []policy.FSRule
 	for i, r := range rules {
@@ -159,7 +159,7 @@ func NaiveWithout(rules []policy.FSRule, at int, defaultAction policy.DefaultAct
 	return policy.FSRule{}
 }
 
-// NaiveAllows is the decision of all layers.
+// NaiveAllows returns the decision of all layers.
 func NaiveAllows(layers []NaiveLayer, path string, want policy.Caps) bool {
 	for _, l := range layers {
 		unprotect, reveal := false, false
@@ -184,15 +184,15 @@ func NaiveAllows(layers []NaiveLayer, path string, want policy.Caps) bool {
 	return true
 }
 
-// Few names, so that random rules and paths meet; some are prefixes and suffixes of others.
+// Few names, so that random rules match random paths; some are prefixes and suffixes of others.
 var SomeNames = rapid.SampledFrom([]string{"a", "ab", "abc", "b", "bc", "c", ".env", "x.pem", "y.pem", ".git", "hooks", "*"})
 
-// GenPath is a random path.
+// GenPath returns a random path.
 func GenPath(t *rapid.T, label string) string {
 	return "/" + strings.Join(rapid.SliceOfN(SomeNames, 1, 6).Draw(t, label), "/")
 }
 
-// GenRule is a random fs rule.
+// GenRule returns a random fs rule.
 func GenRule(t *rapid.T, label string) policy.FSRule {
 	r := policy.FSRule{
 		Caps:      policy.Caps(rapid.IntRange(0, int(policy.AllCaps)).Draw(t, label+" caps")),
@@ -214,7 +214,7 @@ func GenRule(t *rapid.T, label string) policy.FSRule {
 	return r
 }
 
-// GenMatch is a random pattern.
+// GenMatch returns a random pattern.
 func GenMatch(t *rapid.T, label, base string) string {
 	plain := rapid.SampledFrom([]string{"a", "ab", "abc", "b", "c", ".env", "x.pem", ".git", "hooks"})
 	last := plain.Draw(t, label+" last")
@@ -236,7 +236,7 @@ func GenMatch(t *rapid.T, label, base string) string {
 	return s
 }
 
-// GenLayers are random layers, for the compiler and for the naive evaluator.
+// GenLayers returns random layers, for the compiler and for the naive evaluator.
 func GenLayers(t *rapid.T) (layers []policy.SourceLayer, naive []NaiveLayer) {
 	n := rapid.IntRange(1, 3).Draw(t, "layers")
 	for i := range n {
@@ -261,12 +261,12 @@ func GenLayers(t *rapid.T) (layers []policy.SourceLayer, naive []NaiveLayer) {
 		if defaultAction == policy.Undeclared && len(l.FS) > 0 {
 			defaultAction = policy.Deny
 		}
-		naive = append(naive, NaiveLayer{NaiveComplete(NaiveGivesWay(l.FS), defaultAction), l.Protected, l.SecretFiles, defaultAction})
+		naive = append(naive, NaiveLayer{NaiveComplete(NaiveRemoveOverridden(l.FS), defaultAction), l.Protected, l.SecretFiles, defaultAction})
 	}
 	return layers, naive
 }
 
-// GenNet is a random net rule.
+// GenNet returns a random net rule.
 func GenNet(t *rapid.T) policy.NetRule {
 	r := policy.NetRule{Host: SomeHosts.Draw(t, "host"), Port: SomePorts.Draw(t, "port"), Allow: rapid.Bool().Draw(t, "allow")}
 	switch rapid.SampledFrom([]string{"any", "tcp", "tcp", "tcp", "udp", "listen", "path"}).Draw(t, "kind") {
@@ -287,7 +287,7 @@ func GenNet(t *rapid.T) policy.NetRule {
 	return r
 }
 
-// Few addresses, ports and ranges, so that random rules and targets meet.
+// Few addresses, ports and ranges, so that random rules match random targets.
 var (
 	SomeAddrs = rapid.SampledFrom([]string{
 		"10.0.0.1", "10.0.1.1", "10.1.0.1", "11.0.0.1", "127.0.0.1", "127.0.0.2", "0.0.0.0", "::ffff:10.0.0.1", "::ffff:127.0.0.1",

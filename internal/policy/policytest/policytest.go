@@ -1,4 +1,4 @@
-// Package policytest has policies and a machine for tests.
+// Package policytest provides policies and a file tree for tests.
 package policytest
 
 import (
@@ -34,7 +34,7 @@ func Command(n string, a ...[]string) policy.CommandRule {
 	return policy.CommandRule{Name: n, Args: a, HasArgs: a != nil}
 }
 
-// numbered gives every rule of a session layer a line of its own.
+// numbered sets a separate line for every rule of a session layer.
 func numbered(l policy.SourceLayer) policy.SourceLayer {
 	line := 0
 	next := func(p *policy.Position) {

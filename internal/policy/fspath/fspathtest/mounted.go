@@ -14,10 +14,10 @@ type Mounted struct {
 	Inodes map[string]uint64
 }
 
-// Mounts is the table.
+// Mounts returns the table.
 func (m Mounted) Mounts() ([]fspath.Mount, error) { return m.Table, nil }
 
-// File is which file is at a path: those of one inode number in one mounted file system are the same.
+// File returns the file at a path: those of one inode number in one mounted file system are the same.
 func (m Mounted) File(p string) (id fspath.FileID, links uint64, err error) {
 	if _, err := m.Lstat(p); err != nil {
 		return id, 0, err
@@ -34,7 +34,7 @@ func (m Mounted) File(p string) (id fspath.FileID, links uint64, err error) {
 	return id, max(links, 1), nil
 }
 
-// Mount makes a table in which each mount is on what was seen at its place before.
+// Mount makes a table in which each mount is on the file system that was visible at its mount point before.
 func Mount(lines ...string) (all []fspath.Mount) {
 	for i, line := range append([]string{"/ /"}, lines...) {
 		f := strings.Fields(line)
@@ -50,12 +50,12 @@ func Mount(lines ...string) (all []fspath.Mount) {
 	return all
 }
 
-// MountOf is the mount that a path leads into, found as the kernel finds it.
+// MountOf returns the mount that a path leads into, found as the kernel finds it.
 func MountOf(all []fspath.Mount, p string) *fspath.Mount {
 	var at *fspath.Mount
-	cross := func(place string) {
+	cross := func(dir string) {
 		for i := 0; i < len(all); i++ {
-			if all[i].At == place && (at == nil || all[i].Parent == at.ID) {
+			if all[i].At == dir && (at == nil || all[i].Parent == at.ID) {
 				at, i = &all[i], -1
 			}
 		}

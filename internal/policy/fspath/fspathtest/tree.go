@@ -1,4 +1,4 @@
-// Package fspathtest has file trees in memory for tests.
+// Package fspathtest provides file trees in memory for tests.
 package fspathtest
 
 import (
@@ -9,11 +9,11 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Tree is a file tree in memory: absolute paths to what is there. A symlink is "-> text", a directory "dir", a program
+// Tree is a file tree in memory: absolute paths to kinds of file. A symlink is "-> text", a directory "dir", a program
 // "program", anything else a file, and "unreadable" a directory that may not be searched.
 type Tree map[string]string
 
-// New is a tree with these files, and with the directories that lead to every path.
+// New returns a tree with these files, and with the directories that lead to every path.
 func New(m map[string]string) Tree {
 	t := Tree{"/": "dir"}
 	for p, what := range m {
@@ -27,7 +27,7 @@ func New(m map[string]string) Tree {
 	return t
 }
 
-// Lstat is what is at a path.
+// Lstat returns the kind of file at a path.
 func (t Tree) Lstat(p string) (fspath.Kind, error) {
 	fail := func(err error) (fspath.Kind, error) { return 0, &fs.PathError{Op: "lstat", Path: p, Err: err} }
 	for d := path.Dir(p); d != "/"; d = path.Dir(d) {
@@ -49,13 +49,13 @@ func (t Tree) Lstat(p string) (fspath.Kind, error) {
 	return fspath.File, nil
 }
 
-// Readlink is the text of a symlink.
+// Readlink returns the text of a symlink.
 func (t Tree) Readlink(p string) (string, error) { return strings.TrimPrefix(t[p], "-> "), nil }
 
-// Mounts are none.
+// Mounts returns none.
 func (Tree) Mounts() ([]fspath.Mount, error) { return nil, nil }
 
-// File is the same file at every path.
+// File returns the same file at every path.
 func (t Tree) File(p string) (fspath.FileID, uint64, error) {
 	_, err := t.Lstat(p)
 	return fspath.FileID{Inode: 1}, 1, err
