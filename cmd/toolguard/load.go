@@ -170,7 +170,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 		files = p.edited
 	}
 	src, _, err := policyfile.Load(policyfile.Request{
-		Policies: slices.Concat(p.presets, p.files), Beside: p.presets != nil, HostDir: hostPolicies,
+		Policies: slices.Concat(p.presets, p.files), AddDetected: p.presets != nil, HostDir: hostPolicies,
 		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, NeverHome: never, Limits: p.limits, Command: p.command, NoDetect: p.noDetect,
 		Dir: dir, Home: userHome, Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: hidden,
 	}, files)

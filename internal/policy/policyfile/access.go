@@ -28,7 +28,7 @@ type Access struct {
 	Position policy.Position
 }
 
-// undeclare takes out what a table says of a resource.
+// undeclare removes a table's settings for a resource.
 func (a *Access) undeclare(r policy.Resource) {
 	switch a.Default[r] = policy.Undeclared; r {
 	case policy.FS:
@@ -45,7 +45,7 @@ func (a *Access) undeclare(r policy.Resource) {
 func (a *Access) check(d *decoder, _ *node) {
 	for _, c := range a.Capabilities.Items {
 		if !knownCapability(c.S) {
-			hint := meant(c.S, capabilities, "")
+			hint := didYouMean(c.S, capabilities, "")
 			if hint == "" {
 				hint = "write it as capabilities(7) does, for example CAP_NET_BIND_SERVICE"
 			}
@@ -70,15 +70,15 @@ type FS struct {
 	Path      string `key:"path" doc:"A literal path, relative to the workspace, absolute, or beginning with ~/; it covers itself and everything beneath." like:"\"src\""`
 	Match     string `key:"match" doc:"A pattern [BASE/]**/LAST[/NAME…], where LAST is a name, PREFIX* or *SUFFIX." like:"\"**/.env\""`
 	Read      *bool  `key:"read" doc:"Read files, list directories."`
-	Write     *bool  `key:"write" doc:"What create, update and delete are when they aren't given."`
+	Write     *bool  `key:"write" doc:"The value of create, update and delete where they are left out."`
 	Create    *bool  `key:"create" doc:"Make new files and directories."`
-	Update    *bool  `key:"update" doc:"Change what is there."`
+	Update    *bool  `key:"update" doc:"Change existing files."`
 	Delete    *bool  `key:"delete" doc:"Remove files and directories."`
 	Execute   *bool  `key:"execute" doc:"Execute files as programs."`
 	Unprotect bool   `key:"unprotect" doc:"This rule may grant what protect would deny."`
 	Secret    bool   `key:"secret" doc:"This rule may grant what secrets would deny."`
 	Ensure    bool   `key:"ensure" doc:"Make this folder (mode 0700), beneath the home or the workspace, before the command starts, if it isn't there."`
-	Literal   bool   `key:"literal" doc:"The path or match is meant as it's written, although it looks like a variable, a URL or a pattern."`
+	Literal   bool   `key:"literal" doc:"The path or match is literally as written, although it looks like a variable, a URL or a pattern."`
 	Position  policy.Position
 	Value     policy.LineCol
 }
@@ -95,12 +95,12 @@ func (r *FS) check(d *decoder, n *node) {
 	case r.Ensure && r.Match != "":
 		d.fail(n.get("ensure").off, "name the folder by path", "a pattern names no folder to make %s", d.here())
 	case !r.Literal && !isBuiltin(d.file):
-		r.checkMeaning(d)
+		r.checkMisread(d)
 	}
 }
 
-// checkMeaning rejects what can't be meant as it's read.
-func (r *FS) checkMeaning(d *decoder) {
+// checkMisread rejects a path that is probably not intended literally.
+func (r *FS) checkMisread(d *decoder) {
 	msg, hint := fspath.Misread(r.Path+r.Match, r.Path != "" && r.caps() == 0)
 	if msg != "" {
 		d.failAt(r.Position.At(r.Value), hint+"; for a file of that name add literal = true", "%s", msg)
@@ -136,7 +136,7 @@ func (r *FS) rule() policy.FSRule {
 	return policy.FSRule{Path: r.Path, Match: r.Match, Caps: r.caps(), Unprotect: r.Unprotect, Secret: r.Secret, Ensure: r.Ensure, Position: r.Position, Value: r.Value}
 }
 
-// Net is one [[access.net]] table. What its host means is package policy's to say.
+// Net is one [[access.net]] table. Package policy interprets its host.
 type Net struct {
 	Host       string   `key:"host" required:"true" doc:"A host name, *.name, localhost, an IP address or a CIDR." like:"\"api.example.com\""`
 	Scheme     string   `key:"scheme" doc:"The only scheme that the rule is for."`
@@ -161,7 +161,7 @@ func (r *Net) check(d *decoder, n *node) {
 	if r.Listen && r.Port == 0 && (!strings.EqualFold(r.Host, "localhost") || r.Protocol == "udp") {
 		hint := `add port = …, or write host = "localhost" for servers of the session's own on any port`
 		if r.Protocol == "udp" {
-			hint = "add port = …: over udp the session's own servers can't be told from others'"
+			hint = "add port = …: over udp the session's own servers can't be distinguished from other ones"
 		}
 		d.fail(n.get("listen").off, hint, "listen without a port %s", d.here())
 	}
@@ -217,7 +217,7 @@ func badEnvName(s string) (msg, hint string) {
 	case strings.Contains(literal, "*"):
 		return "has a * that isn't at its end", "only one * is allowed, as the last character"
 	case strings.ContainsAny(literal, "= \t\r\n"):
-		return "can't be the name of a variable", "a name holds neither = nor blanks"
+		return "can't be the name of a variable", "a name contains neither = nor blanks"
 	case literal != "" && strings.Contains("$%", literal[:1]), strings.ContainsAny(literal, "?["):
 		return "can't be the name of a variable", "write the name alone, such as HOME; a * is allowed at its end"
 	}
@@ -241,7 +241,7 @@ func (v *Argv) decode(d *decoder, n *node) {
 		if (*v)[i] = item.text; item.kind != aString {
 			d.wrong(item, "made of strings", "")
 		} else if strings.Contains(item.text, "\x00") {
-			d.fail(item.off, "", "%s holds a NUL character", d.name())
+			d.fail(item.off, "", "%s contains a NUL character", d.name())
 		}
 	}
 }

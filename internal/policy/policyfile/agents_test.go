@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
-// agentRows are the presets of coding agents: what each may write of its state, what it mustn't of its settings, hooks and servers, and
+// agentRows are the presets of coding agents: the state that each may write, the settings, hooks and servers that it mustn't, and
 // the hosts of its model. A path without "~/" is one of the workspace.
 var agentRows = []struct {
 	preset, state, settings, key string

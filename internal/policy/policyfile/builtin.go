@@ -8,7 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// builtin holds the built-in files: the rule sets that every policy may bring in, and the presets.
+// builtin holds the built-in files: the rule sets that every policy may include, and the presets.
 //
 //go:embed builtin
 var builtin embed.FS
@@ -16,7 +16,7 @@ var builtin embed.FS
 // presetPrefix begins the name of a built-in file where a file could be named too.
 const presetPrefix = "preset:"
 
-// presets are the names of the presets, in the order in which they're shown.
+// presets are the names of the presets, in display order.
 var presets = []string{"readonly", "python", "node", "go", "rust", "java", "c", "git", "pty", "dns", "claude-code", "codex", "gemini", "cursor-agent", "opencode", "aider"}
 
 // Preset is a built-in policy to extend or to use as it is.
@@ -57,11 +57,11 @@ func builtinText(name string) []byte {
 	return b
 }
 
-// Nearly every start needs some of the built-in files, so what reading them gives is kept as Go.
+// Nearly every start needs some of the built-in files, so their decoded form is generated Go code.
 //
 //go:generate go test -count=1 -run ^TestTables$ . -update
 
-// parsed holds the built-in files without a table that were read already: they are the same for every load.
+// parsed caches the built-in files without a table, which are the same for every load.
 var parsed sync.Map // of file name to *Policy
 
 // builtinPolicy is the built-in file name. It's shared: callers must not change it.
@@ -93,12 +93,12 @@ func (l *loader) builtinRules(name string) []policy.FSRule {
 	return l.fsRules(builtinPolicy(name).Access.FS.Items)
 }
 
-// fsRules converts fs rules. In built-in files a path may be a word for something that differs by session; where there's
-// no such thing the path is empty, so that compiling leaves the rule out but counts it. In other files a path is always
+// fsRules converts fs rules. In built-in files a path may be a placeholder for something that differs by session; where that doesn't
+// exist the path is empty, so that compiling leaves the rule out but counts it. In other files a path is always
 // literal.
 //
-// Who may write in a folder may put a symlink in its place, for the next session to be granted where it leads. So what may be written in the
-// home, or read although it's where credentials could be, is granted at its own path alone.
+// A process that may write in a folder may replace it by a symlink, so that the next session would be granted the symlink's target. So
+// writable paths in the home, and readable ones that could have credentials, are granted at their own path alone.
 func (l *loader) fsRules(items []FS) []policy.FSRule {
 	out := make([]policy.FSRule, 0, len(items))
 	for i := range items {

@@ -7,7 +7,7 @@ import "github.com/toolguard/toolguard/internal/policy"
 // yes is what the keys that are set point to.
 var yes = true
 
-// table is the built-in file of that name as reading it gives, nil when it has no table. Callers must not change it.
+// table returns the decoded built-in file of that name, nil when it has no table. Callers must not change it.
 func table(name string) *Policy {
 	switch name {
 	case "runtime":

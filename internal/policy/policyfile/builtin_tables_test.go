@@ -13,9 +13,9 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-var update = flag.Bool("update", false, "write builtin_gen.go anew from the built-in files")
+var update = flag.Bool("update", false, "write builtin_gen.go from the built-in files")
 
-// The tables are what reading the built-in files gives.
+// The tables are the decoded built-in files.
 func TestTables(t *testing.T) {
 	if *update {
 		childtest.Must(t, os.WriteFile("builtin_gen.go", tables(t), 0o644))
@@ -72,7 +72,7 @@ func tables(t *testing.T) []byte {
 	src := "// Code generated from the files in builtin by go generate; DO NOT EDIT.\n\npackage policyfile\n\n" +
 		"import \"github.com/toolguard/toolguard/internal/policy\"\n\n" +
 		"// yes is what the keys that are set point to.\nvar yes = true\n\n" +
-		"// table is the built-in file of that name as reading it gives, nil when it has no table. Callers must not change it.\n" +
+		"// table returns the decoded built-in file of that name, nil when it has no table. Callers must not change it.\n" +
 		"func table(name string) *Policy {\nswitch name {\n" + cases.String() + "}\nreturn nil\n}\n" + vars.String()
 	out, err := format.Source([]byte(src))
 	childtest.Must(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// maxErrors is how many mistakes of one file are listed; the rest is counted.
+// maxErrors is the number of errors of one file that are listed; the rest is counted.
 const maxErrors = 20
 
 // custom is a type of the format that reads itself: a union, a size, a string with a position.
@@ -18,7 +18,7 @@ type custom interface {
 	decode(d *decoder, n *node)
 }
 
-// checker is a table that has rules about its keys together. It's asked after all of them were read without a mistake.
+// checker is a table that has rules about its keys together. Its check runs after all of them were read without an error.
 type checker interface {
 	check(d *decoder, n *node)
 }
@@ -34,11 +34,11 @@ type decoder struct {
 	file  string
 	src   []byte
 	lines []int    // offsets at which lines begin
-	path  []string // the keys above the value at hand, for messages
+	path  []string // the keys above the current value, for messages
 	errs  policy.Errors
 	more  int // mistakes beyond maxErrors
 
-	toolKeys []policy.Key // keys of the tool layer, which nothing enforces
+	toolKeys []policy.Key // keys of the tool layer, which isn't enforced
 }
 
 func newDecoder(file string, src []byte) *decoder {
@@ -58,7 +58,7 @@ func (d *decoder) position(off int) policy.Position {
 	return policy.Position{File: d.file, Line: line + 1, Col: utf8.RuneCount(d.src[d.lines[line]:off]) + 1}
 }
 
-// lineCol is where the value of the first of keys begins that a table has.
+// lineCol returns the position of the value of the first of keys that a table has.
 func (d *decoder) lineCol(n *node, keys ...string) policy.LineCol {
 	for _, key := range keys {
 		if e := n.get(key); e != nil {
@@ -81,7 +81,7 @@ func (d *decoder) failAt(at policy.Position, hint, format string, args ...any) {
 	d.errs = append(d.errs, &policy.Error{Position: at, Msg: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// mistakes are the errors in file order, with a last one that counts what was left out.
+// mistakes returns the errors in file order, with a last one that counts those left out.
 func (d *decoder) mistakes() policy.Errors {
 	sort.SliceStable(d.errs, func(i, j int) bool {
 		a, b := d.errs[i].Position, d.errs[j].Position
@@ -94,7 +94,7 @@ func (d *decoder) mistakes() policy.Errors {
 	return d.errs
 }
 
-// here names the table at hand for messages.
+// here names the current table for messages.
 func (d *decoder) here() string {
 	if len(d.path) == 0 {
 		return "at the top level"
@@ -102,7 +102,7 @@ func (d *decoder) here() string {
 	return "in [" + strings.Join(d.path, ".") + "]"
 }
 
-// name is the key of the value at hand.
+// name is the key of the current value.
 func (d *decoder) name() string {
 	if len(d.path) == 0 {
 		return "the file"
@@ -207,7 +207,7 @@ func (d *decoder) string(n *node, v reflect.Value, f *field) {
 	}
 }
 
-// text is a string without NUL; an empty one is never meant.
+// text returns a string without NUL; an empty one is an error.
 func (d *decoder) text(n *node) (string, bool) {
 	switch {
 	case n.kind != aString:
@@ -215,7 +215,7 @@ func (d *decoder) text(n *node) (string, bool) {
 	case n.text == "":
 		d.fail(n.off, "", "%s is empty", d.name())
 	case strings.Contains(n.text, "\x00"):
-		d.fail(n.off, "", "%s holds a NUL character", d.name())
+		d.fail(n.off, "", "%s contains a NUL character", d.name())
 	default:
 		return n.text, true
 	}
@@ -229,7 +229,7 @@ func (d *decoder) word(off int, s string, words []string) bool {
 			return true
 		}
 	}
-	d.fail(off, meant(s, words, ""), "%s must be %s, not %s", d.name(), choice(words), quote(s))
+	d.fail(off, didYouMean(s, words, ""), "%s must be %s, not %s", d.name(), choice(words), quote(s))
 	return false
 }
 
@@ -311,7 +311,7 @@ func (d *decoder) structure(n *node, v reflect.Value) {
 }
 
 func (d *decoder) unknown(e *entry, info *shape) {
-	d.fail(e.off, meant(e.name, info.names(), "the keys here are "), "unknown key %s %s", quote(e.name), d.here())
+	d.fail(e.off, didYouMean(e.name, info.names(), "the keys here are "), "unknown key %s %s", quote(e.name), d.here())
 }
 
 // decode fills the format's struct that into points to.

@@ -8,8 +8,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// kinds are the kinds of work that the built-in default policy knows: the preset of each, the files in a workspace's top folder that it's
-// recognised by, and the commands. A command's name may go on with a version: "python3.12".
+// kinds are the kinds of work for which the built-in default policy has presets: the preset of each, the files in a workspace's top folder that it's
+// recognised by, and the commands. A command's name may end with a version: "python3.12".
 var kinds = []struct {
 	preset          string
 	files, commands []string
@@ -25,7 +25,7 @@ var kinds = []struct {
 
 func words(s string) []string { return strings.Fields(s) }
 
-// detect says which presets a workspace and a command (its argument 0; "" for none) need, in the order of kinds.
+// detect returns the presets that a workspace and a command (its argument 0; "" for none) need, in the order of kinds.
 func detect(dir, command string, files Files) (found []policy.Detected) {
 	command = strings.TrimRight(path.Base(command), "0123456789.-")
 	for _, k := range kinds {

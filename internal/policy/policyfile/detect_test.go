@@ -32,7 +32,7 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// What PATH leads to can be executed, with what it loads; nothing that a command could have put there is granted.
+// Programs in PATH can be executed, with the files that they load, but none that a command could have put there.
 func TestToolchains(t *testing.T) {
 	s := newScene(t)
 	for _, d := range []string{".cargo/bin", ".rustup", "tools/bin", "work/bin"} {
@@ -71,13 +71,13 @@ func TestToolchains(t *testing.T) {
 		}
 	}
 	if c := load(Request{Policies: []string{"preset:readonly"}}); c.Caps(s.home+"/tools/bin/x") != 0 {
-		t.Error("a policy that says what may be read gets PATH, too")
+		t.Error("a policy with rules for files gets PATH, too")
 	}
-	if c := load(Request{Policies: []string{"preset:readonly"}, Beside: true}); c.Caps(s.home+"/tools/bin/x") != rx || c.Caps(s.work+"/x") != rx {
-		t.Error("beside a policy PATH isn't granted, or takes its place")
+	if c := load(Request{Policies: []string{"preset:readonly"}, AddDetected: true}); c.Caps(s.home+"/tools/bin/x") != rx || c.Caps(s.work+"/x") != rx {
+		t.Error("with a policy, PATH isn't granted, or replaces the policy")
 	}
 
-	// What is known to be public is readable although it looks like a credential.
+	// A file known to be public is readable although it looks like a credential.
 	for file, want := range map[string]bool{".pyenv/x.key": true, ".rustup/x.key": true, "tools/bin/x.key": false, "tools/bin/x": true} {
 		if got := load(Request{}).CheckFS(filepath.Join(s.home, file), policy.Read).Allow; got != want {
 			t.Errorf("%s is readable: %v", file, got)
@@ -92,7 +92,7 @@ func TestToolchains(t *testing.T) {
 	}
 	for command, gives := range map[string]policy.Caps{"x": rx, s.work + "/bin/x": 0, "": 0, "bin/x": 0, "nowhere": 0, "/bin/sh": 0} {
 		if got := load(Request{Command: command}).Caps(s.home + "/tools/lib/node_modules/y/z"); got != gives {
-			t.Errorf("%q: %s on the packages beside it", command, got)
+			t.Errorf("%q: %s on the packages next to it", command, got)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestEnsure(t *testing.T) {
 	if _, err := os.Stat(s.home + "/unasked"); err == nil {
 		t.Error("a folder is made for a rule that doesn't ask for it")
 	}
-	// A built-in rule's is made for who works with it, and nobody is told where it can't be.
+	// A built-in rule's folder is made for programs that use it; a failure isn't reported.
 	childtest.Must(t, os.WriteFile(s.work+"/package.json", nil, 0o600))
 	src, _, err := Load(Request{Dir: s.work, Home: s.home}, hostfs.Machine{})
 	childtest.Must(t, err)
@@ -149,7 +149,7 @@ func TestEnsure(t *testing.T) {
 	}
 	childtest.Must(t, errors.Join(os.Remove(s.home+"/.npm"), os.Symlink(s.home+"/.ssh", s.home+"/.npm")))
 	if got := s.compile(t, "preset:node").Caps(s.home + "/.ssh/id_ed25519"); got != 0 {
-		t.Errorf("a symlink that a command put in the place of its cache gives %s", got)
+		t.Errorf("a symlink that a command put in place of its cache grants %s", got)
 	}
 	src.Home = "/proc"
 	childtest.Must(t, Ensure(src))

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// meant is a hint for a key or word that isn't one of names: the nearest of them, or, after intro, all of them. With an
+// didYouMean is a hint for a key or word that isn't one of names: the nearest of them, or, after intro, all of them. With an
 // empty intro, and nothing near, it's empty.
-func meant(got string, names []string, intro string) string {
+func didYouMean(got string, names []string, intro string) string {
 	for _, n := range names {
 		if strings.EqualFold(n, got) {
 			return "case matters: it is " + n
@@ -45,8 +45,8 @@ func choice(words []string) string {
 	return strings.Join(q[:len(q)-1], ", ") + " or " + q[len(q)-1]
 }
 
-// distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b; it gives up at
-// limit, which keeps hostile keys cheap.
+// distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b; it stops at
+// limit, which bounds the work on hostile keys.
 func distance(a, b string, limit int) int {
 	if max(len(a), len(b))-min(len(a), len(b)) >= limit {
 		return limit

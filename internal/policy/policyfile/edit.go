@@ -40,8 +40,8 @@ func AppendArgs(src []byte, name string, args []string) (out []byte, ok bool) {
 	return slices.Insert(slices.Clone(src), end, []byte(text)...), true
 }
 
-// listEnd finds the list that is the value of the key at an offset: where its last element, or the comma behind that, ends, and what that
-// token is; "[" in an empty list.
+// listEnd finds the list that is the value of the key at an offset. It returns the end of its last element, or of the comma after that,
+// and that token; "[" for an empty list.
 func listEnd(src []byte, at int) (end int, last string) {
 	for depth, value := 0, false; at < len(src); {
 		t, n := next(src[at:])

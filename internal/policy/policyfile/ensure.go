@@ -10,8 +10,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Ensure makes the folders that rules with ensure = true name and that aren't there, with mode 0700. It makes them beneath the home or the
-// workspace alone, and never through a symlink that leads out of that. What a built-in rule names may fail: a command can do without.
+// Ensure makes the missing folders that rules with ensure = true name, with mode 0700. It makes them beneath the home or the
+// workspace alone, and never through a symlink that leads out of that. For a built-in rule it ignores failures: a command can do without.
 func Ensure(src *policy.Source) error {
 	for _, layer := range src.Layers {
 		for _, r := range layer.FS {
@@ -35,7 +35,7 @@ func makeFolder(src *policy.Source, path string) error {
 		return nil
 	}
 	for _, base := range []string{filepath.Clean(src.Workspace), filepath.Clean(src.Home)} {
-		if !holds(base, path) {
+		if !contains(base, path) {
 			continue
 		}
 		root, err := os.OpenRoot(base)

@@ -15,7 +15,7 @@ import (
 //	range     "min max" of a number
 //	required  "true"
 //	like      an example, for the schema and for hints
-//	enforced  "no" for what is read and checked alone
+//	enforced  "no" for a key that is only read and checked
 type field struct {
 	name     string
 	tag      reflect.StructTag
@@ -43,7 +43,7 @@ func (f *field) words() []string {
 	return nil
 }
 
-// bounds are the least and the most that a number may be.
+// bounds returns the least and the greatest value of a number.
 func (f *field) bounds() (least, most int64) {
 	most = 1<<63 - 1
 	if r := f.tag.Get("range"); r != "" {
@@ -61,7 +61,7 @@ func (f *field) hint() string {
 	return "for example " + f.name + " = " + f.like()
 }
 
-// shape is what the decoder and the schema know of a struct.
+// shape describes a struct for the decoder and the schema.
 type shape struct {
 	fields   []field
 	position int // index of the field for the table's position, or -1

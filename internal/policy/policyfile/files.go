@@ -1,6 +1,6 @@
 package policyfile
 
-// Files is what loading needs of the file system. Errors are those of package os.
+// Files is the part of the file system that loading needs. Errors are those of package os.
 type Files interface {
 	// Read returns the bytes of a regular file that has some, or its first limit bytes when it's larger.
 	Read(path string, limit int) ([]byte, error)
@@ -8,8 +8,8 @@ type Files interface {
 	ReadTrusted(path string, limit int) ([]byte, error)
 	// List returns the names in a folder that only root may change, sorted.
 	List(dir string) ([]string, error)
-	// Real is where a path leads, which exists.
+	// Real returns the canonical path of an existing file.
 	Real(path string) (string, error)
-	// Exists tells whether something is at a path.
+	// Exists reports whether a path exists.
 	Exists(path string) bool
 }

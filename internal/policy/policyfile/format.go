@@ -48,16 +48,16 @@ type statement struct {
 
 // printer writes statement after statement.
 type printer struct {
-	src   []byte // what is left
+	src   []byte // the unread part
 	lines []statement
 	out   strings.Builder
 	depth int
 	last  string // the token before, or "\n", or "" at the beginning
-	tight bool   // in a header or a key, where blanks mean nothing
+	tight bool   // in a header or a key, where blanks have no meaning
 	blank bool   // an empty line inside of a list is due
 }
 
-// line takes one statement off src.
+// line removes one statement from src.
 func (p *printer) line() {
 	p.out.Reset()
 	p.last, p.depth, p.tight, p.blank = "", 0, true, false
@@ -118,7 +118,7 @@ func (p *printer) token(t token, text string) {
 	p.last = text
 }
 
-// before writes what goes between the token before and text.
+// before writes the space between the previous token and text.
 func (p *printer) before(text string) {
 	last := strings.TrimSuffix(p.last, " ")
 	switch {
@@ -176,7 +176,7 @@ func spaceAbove(kept []statement) []statement {
 	return slices.Insert(kept, i, statement{})
 }
 
-// sameTree reports whether two trees mean the same.
+// sameTree reports whether two trees have the same meaning.
 func sameTree(a, b *node) bool {
 	if a.kind != b.kind || a.text != b.text || a.num != b.num || a.yes != b.yes || a.origin != b.origin ||
 		len(a.items) != len(b.items) || len(a.keys) != len(b.keys) {

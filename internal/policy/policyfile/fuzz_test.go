@@ -38,7 +38,7 @@ var notTOML = []string{
 	"a = 07", "a = -0x1", "a = 0xg", "a = +-1", "a = 1__0", "a = 1_", "a = _1", "a = 0x_1", "a = -", "a = 07:32 0", "a = 1979-05-27 07", "a = 1979-05-27 07:32\n:00",
 }
 
-// What tables and numbers TOML takes is checked here and not by the parser.
+// The decoder checks TOML's rules for tables and numbers, not the parser.
 func TestTOML(t *testing.T) {
 	for _, text := range isTOML {
 		var v map[string]any
@@ -53,7 +53,7 @@ func TestTOML(t *testing.T) {
 	}
 }
 
-// Whatever the bytes: no panic, every error has a position, and what the tree takes for TOML is TOML.
+// Whatever the bytes: no panic, every error has a position, and every accepted text is TOML.
 func FuzzLoad(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -80,7 +80,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// hasValues tells whether a text may hold fractions, infinities or dates, whose form isn't checked because no key takes
+// hasValues reports whether a text may have fractions, infinities or dates, whose form isn't checked because no key takes
 // one.
 func hasValues(text string) bool {
 	root, _ := parse([]byte(text))

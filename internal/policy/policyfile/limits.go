@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Limits is a [limits] table; what wasn't given is zero.
+// Limits is a [limits] table; a missing key is zero.
 type Limits struct {
 	Memory    Size     `key:"memory" doc:"Memory of the whole session." like:"\"1GiB\""`
 	Pids      Count    `key:"pids" doc:"Processes and threads of the whole session."`
@@ -63,7 +63,7 @@ var units = []struct {
 	{"TiB", 1 << 40},
 }
 
-// ParseSize reads "1.5GiB"; 0 means that it isn't a size, for which hint says why.
+// ParseSize reads "1.5GiB"; 0 means that it isn't a size, and hint has the reason.
 func ParseSize(s string) (n uint64, hint string) {
 	digits := len(s) - len(strings.TrimLeft(s, "0123456789."))
 	unit := strings.TrimSuffix(strings.TrimLeft(s[digits:], " "), "/s")
@@ -85,7 +85,7 @@ func ParseSize(s string) (n uint64, hint string) {
 	return 0, `write it as "512MiB" or "1.5GiB"`
 }
 
-// scale multiplies a decimal number of at most three places after the point by unit.
+// scale multiplies a decimal number of at most three digits after the point by unit.
 func scale(s string, unit uint64) (uint64, bool) {
 	whole, frac, _ := strings.Cut(s, ".")
 	if len(frac) > 3 {
@@ -144,7 +144,7 @@ func (v *Duration) decode(d *decoder, n *node) {
 	d.positive(n, uint64(max(span, 0)))
 }
 
-// over takes what l gives into the limits of an authority: later wins.
+// over merges l into the limits of an authority: the later value wins.
 func (l *Limits) over(m *policy.Limits) {
 	set(l.Memory.N > 0, &m.Memory, policy.Bytes(l.Memory))
 	set(l.Pids.N > 0, &m.Pids, policy.Count(l.Pids))
@@ -169,7 +169,7 @@ func smaller[T any](a, b T, n func(T) uint64) T {
 	return a
 }
 
-// restrict takes for each limit the smaller one.
+// restrict returns the smaller value of each limit.
 func restrict(a, b policy.Limits) policy.Limits {
 	bytes := func(v policy.Bytes) uint64 { return v.N }
 	count := func(v policy.Count) uint64 { return v.N }

@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Strategy is how a list goes together with the same list of earlier files.
+// Strategy is how a list is merged with the same list of earlier files.
 type Strategy string
 
 // The strategies.
@@ -38,7 +38,7 @@ func (l *List[T]) decode(d *decoder, n *node) {
 	}
 }
 
-// merged takes the form with a strategy apart; of any other value it's the value itself. It returns nil after a mistake.
+// merged splits the form with a strategy; any other value it returns unchanged. It returns nil after an error.
 func (d *decoder) merged(n *node) (*node, Strategy) {
 	if n.kind != aTable || n.get("strategy") == nil && n.get("value") == nil {
 		return n, Append
@@ -126,7 +126,7 @@ func (v *Protect) decode(d *decoder, n *node) {
 	default:
 		hint := ""
 		if n.kind == aString {
-			if hint = meant(n.text, []string{"auto"}, ""); n.text == "true" || n.text == "false" {
+			if hint = didYouMean(n.text, []string{"auto"}, ""); n.text == "true" || n.text == "false" {
 				hint = "leave the quotes out"
 			}
 		}
@@ -195,7 +195,7 @@ func (c *CommandSet) decode(d *decoder, n *node) {
 	}
 }
 
-// commandName checks that a program is named so that it can be found: by a bare name or an absolute path.
+// commandName checks that a program's name can be found: a bare name or an absolute path.
 func (d *decoder) commandName(e *entry) {
 	if strings.IndexByte(e.name, 0) >= 0 {
 		d.fail(e.off, "", "a NUL character in a program's name")
@@ -229,7 +229,7 @@ func badProgram(name string) (msg, hint string) {
 	return "", ""
 }
 
-// wordList is words as the elements of a list.
+// wordList returns words as the elements of a list.
 func wordList(s string) string {
 	words := strings.Fields(s)
 	for i, w := range words {

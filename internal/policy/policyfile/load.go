@@ -11,31 +11,31 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Limits of what a file may pull in.
+// Limits of the files that a file may include.
 const (
 	maxDepth = 16  // files that extend each other
 	maxFiles = 200 // of one load
 )
 
-// Request says which policies are wanted, and for whom.
+// Request selects the policies, and the session that they apply to.
 type Request struct {
 	Policies []string // files, or "preset:NAME", in order; none means the default policy
-	HostDir  string   // where the host's policies are; "" for none
+	HostDir  string   // the folder of the host's policies; "" for none
 
-	Tool     string // the tool whose own access counts; "" for none
+	Tool     string // the tool whose own access applies; "" for none
 	Agent    string // the name of the agent, for the layers of single agents, and so on
 	Profile  string
 	Provider string
 	Group    string
 	Depth    int // of sub-agents; 0 is the agent itself
 
-	Workspace string   // overrides what the files say; relative to Dir
-	NeverHome []string // nothing but a file or Workspace makes one of these homes, or a folder around it, the workspace
+	Workspace string   // overrides the files' workspace; relative to Dir
+	NeverHome []string // one of these homes, or a folder around it, is the workspace only where a file or Workspace names it
 	Limits    string   // further limits, "memory=1GiB,pids=64"; they only narrow
 
-	Command  string // what is run, as it's named; "" for none
-	NoDetect bool   // the built-in default policy is the same for every workspace, command and PATH
-	Beside   bool   // detected presets are added to Policies, which override them
+	Command     string // the command, as it's named; "" for none
+	NoDetect    bool   // the built-in default policy is the same for every workspace, command and PATH
+	AddDetected bool   // detected presets are added to Policies, which override them
 
 	Dir      string // the current folder, absolute
 	Home     string // the invoking user's home, absolute
@@ -52,7 +52,7 @@ type Document struct {
 
 // File is one policy file.
 type File struct {
-	Name      string // as shown in positions
+	Name      string // as it appears in positions
 	Path      string // absolute; "" for a built-in one
 	Authority policy.Authority
 	Policy    *Policy
@@ -76,12 +76,12 @@ func Load(req Request, files Files) (*policy.Source, *Document, error) {
 	return src, &l.doc, nil
 }
 
-// loader is one Load under way.
+// loader is the state of one Load.
 type loader struct {
 	req   Request
 	files Files
 	doc   Document
-	seen  map[string]bool // files of the authority at hand that were read, by absolute path or preset name
+	seen  map[string]bool // files of the current authority that were read, by absolute path or preset name
 	git   policy.Repository
 
 	workspaceDir string // canonical
@@ -92,8 +92,8 @@ func (l *loader) fail(at policy.Position, hint, format string, args ...any) {
 	l.errs = append(l.errs, &policy.Error{Position: at, Msg: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// host reads the host's policies in the order of their names. What can't be read there is an error: otherwise whoever
-// can hide a file could lift it.
+// host reads the host's policies in the order of their names. An unreadable file is an error: otherwise a process that
+// can hide a file could lift its rules.
 func (l *loader) host() {
 	if l.req.HostDir == "" {
 		return
@@ -103,7 +103,7 @@ func (l *loader) host() {
 		return
 	}
 	if err != nil {
-		hint := "the host's policies must be owned by root and not writable by others"
+		hint := "the host's policies must be owned by root and not writable by other users"
 		if errors.Is(err, fs.ErrPermission) {
 			hint = fmt.Sprintf("everybody must be able to read the host's policies: chmod 755 %s %s", filepath.Dir(l.req.HostDir), l.req.HostDir)
 		}
@@ -119,7 +119,7 @@ func (l *loader) host() {
 	}
 }
 
-// step is a file on the way from the one that was asked for to the one at hand.
+// step is a file in the chain from the requested file to the current one.
 type step struct {
 	file string // absolute, or a preset's name
 	name string // as shown
@@ -128,11 +128,11 @@ type step struct {
 }
 
 // open reads a file and what it extends, if it wasn't read yet. shown is its name in positions.
-func (l *loader) open(name, shown string, who policy.Authority, from *step) {
-	l.openEntry(name, shown, who, nil, from)
+func (l *loader) open(name, shown string, authority policy.Authority, from *step) {
+	l.openEntry(name, shown, authority, nil, from)
 }
 
-func (l *loader) openEntry(name, shown string, who policy.Authority, entry *Text, from *step) {
+func (l *loader) openEntry(name, shown string, authority policy.Authority, entry *Text, from *step) {
 	position := policy.Position{File: shown}
 	if entry != nil {
 		position = entry.Position
@@ -142,7 +142,7 @@ func (l *loader) openEntry(name, shown string, who policy.Authority, entry *Text
 		return
 	}
 	if preset, ok := strings.CutPrefix(name, presetPrefix); ok {
-		l.openPreset(preset, who, position)
+		l.openPreset(preset, authority, position)
 		return
 	}
 	s := &step{absolute(name, l.req.Dir), shown, entry, from}
@@ -153,35 +153,35 @@ func (l *loader) openEntry(name, shown string, who policy.Authority, entry *Text
 		l.fail(position, "", "more than %d policy files", maxFiles)
 		return
 	}
-	p := l.read(s, who, position)
+	p := l.read(s, authority, position)
 	if p == nil {
 		return
 	}
 	for i := range p.Extends {
 		if p.Extends[i].S != "" { // else it was reported
-			l.extend(&p.Extends[i], who, s)
+			l.extend(&p.Extends[i], authority, s)
 		}
 	}
-	l.doc.Files = append(l.doc.Files, &File{Name: shown, Path: s.file, Authority: who, Policy: p})
+	l.doc.Files = append(l.doc.Files, &File{Name: shown, Path: s.file, Authority: authority, Policy: p})
 }
 
 // extend opens one entry of extends, relative to the folder of the file that has it.
-func (l *loader) extend(e *Text, who policy.Authority, s *step) {
+func (l *loader) extend(e *Text, authority policy.Authority, s *step) {
 	if strings.HasPrefix(e.S, presetPrefix) || filepath.IsAbs(e.S) {
-		l.openEntry(e.S, e.S, who, e, s)
+		l.openEntry(e.S, e.S, authority, e, s)
 		return
 	}
-	l.openEntry(filepath.Join(filepath.Dir(s.file), e.S), filepath.Join(filepath.Dir(s.name), e.S), who, e, s)
+	l.openEntry(filepath.Join(filepath.Dir(s.file), e.S), filepath.Join(filepath.Dir(s.name), e.S), authority, e, s)
 }
 
-// cyclic reports a file that extends itself through others, and a chain that is too long.
+// cyclic reports a file that extends itself through other files, and a chain that is too long.
 func (l *loader) cyclic(s *step, position policy.Position) bool {
 	chain := s.name
 	depth := 0
 	for at := s.from; at != nil; at = at.from {
 		chain = at.name + " -> " + chain
 		if depth++; at.file == s.file {
-			l.fail(position, "take one of them out of extends", "a cycle of extends: %s", chain)
+			l.fail(position, "remove one of them from extends", "a cycle of extends: %s", chain)
 			return true
 		}
 	}
@@ -192,22 +192,22 @@ func (l *loader) cyclic(s *step, position policy.Position) bool {
 	return false
 }
 
-func (l *loader) openPreset(name string, who policy.Authority, position policy.Position) {
+func (l *loader) openPreset(name string, authority policy.Authority, position policy.Position) {
 	shown := presetPrefix + name
 	if !slices.Contains(presets, name) {
-		l.fail(position, meant(name, presets, "there are "), "unknown preset %s", quote(name))
+		l.fail(position, didYouMean(name, presets, "there are "), "unknown preset %s", quote(name))
 		return
 	}
 	if !l.seen[shown] {
 		l.seen[shown] = true
-		l.doc.Files = append(l.doc.Files, &File{Name: shown, Authority: who, Policy: builtinPolicy("preset_" + name)})
+		l.doc.Files = append(l.doc.Files, &File{Name: shown, Authority: authority, Policy: builtinPolicy("preset_" + name)})
 	}
 }
 
 // read reads and decodes one file; nil after a mistake.
-func (l *loader) read(s *step, who policy.Authority, position policy.Position) *Policy {
+func (l *loader) read(s *step, authority policy.Authority, position policy.Position) *Policy {
 	get := l.files.Read
-	if who == policy.Host {
+	if authority == policy.Host {
 		get = l.files.ReadTrusted
 	}
 	src, err := get(s.file, maxFile+1)
@@ -221,7 +221,7 @@ func (l *loader) read(s *step, who policy.Authority, position policy.Position) *
 	}
 	p, errs := decodePolicy(s.name, src)
 	l.errs = append(l.errs, errs...)
-	return p // also after mistakes: those of the files it extends are worth knowing too
+	return p // also after errors: those of the files that it extends are reported too
 }
 
 // reason is an error without the path, which the message has already.

@@ -188,7 +188,7 @@ func TestBuiltinFiles(t *testing.T) {
 	}
 	for i, p := range Presets() {
 		src := load(t, request(p.Name), tree{"/w/go.mod": ""})
-		agents := i >= slices.Index(presets, "dns") // they have hosts, and what not every mechanism can tell apart
+		agents := i >= slices.Index(presets, "dns") // they have hosts, and rules that not every mechanism can distinguish
 		l := layerOf(t, src, policy.Session)
 		if p.Doc == "" || src.Workspace != "/w" || src.Name != p.Name || len(src.Files) != 0 {
 			t.Errorf("%s: %q %+v", p.Name, p.Doc, src)
@@ -217,7 +217,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// What looks like a variable or a pattern can be a name all the same, if that's said.
+// What looks like a variable or a pattern can be a name, with literal = true.
 func TestLiteral(t *testing.T) {
 	src := load(t, request("p.toml"), tree{"/w/p.toml": policyText("[access]\nfs = [{ path = \"$HOME\", literal = true }, { path = \"*.pem\", literal = true }, { path = \"a*\", read = true }]\n" +
 		"[access.commands.\"[\"]\n[access.commands.\"/opt/My App/run\"]\n")})

@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// source merges what was read into one layer for each authority.
+// source merges the files into one layer for each authority.
 func (l *loader) source() *policy.Source {
 	src := &policy.Source{Name: "default", Home: l.req.Home, Path: l.req.Path, TmpDir: l.req.TmpDir}
 	src.Workspace, src.Chosen = l.workspace()
@@ -22,7 +22,7 @@ func (l *loader) source() *policy.Source {
 			src.Files = append(src.Files, f.Path)
 		}
 		if w := f.Policy.Workspace; w != nil && f.Authority == policy.Host {
-			l.fail(w.Position, "take it out", "a policy of the host can't choose the workspace")
+			l.fail(w.Position, "remove it", "a policy of the host can't choose the workspace")
 		}
 		if f.Authority == policy.Session {
 			src.Name = f.title()
@@ -41,12 +41,12 @@ func (l *loader) source() *policy.Source {
 	var pieces [policy.NumAuthorities][]piece
 	for _, f := range l.doc.Files {
 		for _, p := range l.pieces(f) {
-			pieces[p.who] = append(pieces[p.who], p)
+			pieces[p.authority] = append(pieces[p.authority], p)
 		}
 	}
 	l.separate(&pieces)
-	for who := range pieces {
-		l.layer(src, policy.Authority(who), pieces[who])
+	for authority := range pieces {
+		l.layer(src, policy.Authority(authority), pieces[authority])
 	}
 	src.Limits = l.limits(&pieces)
 	return src
@@ -60,7 +60,7 @@ func (f *File) title() string {
 	return strings.TrimSuffix(filepath.Base(f.Name), ".toml")
 }
 
-// workspace is the one that was asked for, and by what, else that of the last file of the session that has one, else the project
+// workspace returns the requested one, with what names it, else that of the last file of the session that has one, else the project
 // around the current folder.
 func (l *loader) workspace() (dir string, chosen policy.Position) {
 	if l.req.Workspace != "" {
@@ -86,32 +86,32 @@ func (l *loader) expand(w *Text, f *File) string {
 	return absolute(w.S, dir)
 }
 
-// piece is what one file, or one part of it, says for one authority.
+// piece is the part of a file for one authority.
 type piece struct {
-	who    policy.Authority
-	file   *File
-	access *Access
-	limits *Limits
-	tool   string // the pattern whose access it is; "" for the rest
+	authority policy.Authority
+	file      *File
+	access    *Access
+	limits    *Limits
+	tool      string // the pattern whose access it is; "" for the rest
 }
 
-// pieces takes a file apart: its own [access], that of the tool, and those of the other authorities.
+// pieces splits a file: its own [access], that of the tool, and those of the other authorities.
 func (l *loader) pieces(f *File) []piece {
-	out := []piece{{who: f.Authority, file: f, access: f.Policy.Access, limits: &f.Policy.Limits}}
+	out := []piece{{authority: f.Authority, file: f, access: f.Policy.Access, limits: &f.Policy.Limits}}
 	a := &f.Policy.Authorities
-	add := func(who policy.Authority, s *Stage) {
+	add := func(authority policy.Authority, s *Stage) {
 		if s == nil {
 			return
 		}
-		out = append(out, piece{who: who, file: f, access: s.Access, limits: &s.Limits})
+		out = append(out, piece{authority: authority, file: f, access: s.Access, limits: &s.Limits})
 		if p := s.Providers[l.req.Provider]; p != nil {
-			out = append(out, piece{who: who, file: f, access: p.Access, limits: &p.Limits})
+			out = append(out, piece{authority: authority, file: f, access: p.Access, limits: &p.Limits})
 		}
 	}
-	named := func(who policy.Authority, n *Named, name string) {
+	named := func(authority policy.Authority, n *Named, name string) {
 		if n != nil {
-			add(who, &n.Stage)
-			add(who, n.Names[name])
+			add(authority, &n.Stage)
+			add(authority, n.Names[name])
 		}
 	}
 	add(policy.Profile, f.Policy.Profiles[l.req.Profile])
@@ -127,27 +127,27 @@ func (l *loader) pieces(f *File) []piece {
 	return append(out, l.toolPieces(f)...)
 }
 
-// separate rejects merging what a session's file says for an authority with what the host says for it: merging could
-// widen it.
+// separate rejects an authority for which both a session's file and the host's have a policy: merging could widen the
+// host's.
 func (l *loader) separate(pieces *[policy.NumAuthorities][]piece) {
-	for who, list := range pieces {
+	for authority, list := range pieces {
 		host := slices.IndexFunc(list, func(p piece) bool { return p.access != nil && p.file.Authority == policy.Host })
 		own := slices.IndexFunc(list, func(p piece) bool { return p.access != nil && p.file.Authority != policy.Host })
 		if host != -1 && own != -1 {
-			l.fail(list[own].access.Position, "take it out; it could only be said in the host's files",
-				"%s already speaks for authority %s", list[host].access.Position, policy.Authority(who))
+			l.fail(list[own].access.Position, "remove it; only the host's files can have it",
+				"%s already has a policy for authority %s", list[host].access.Position, policy.Authority(authority))
 		}
 	}
 }
 
 // layer merges the pieces of one authority and appends its layer.
-func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece) {
+func (l *loader) layer(src *policy.Source, authority policy.Authority, pieces []piece) {
 	slices.SortStableFunc(pieces, func(a, b piece) int { return compareTools(a.tool, b.tool) })
 	m := merged{runtime: true}
-	if who == policy.Session {
+	if authority == policy.Session {
 		m.Protect, m.Secrets = policy.ProtectAuto, policy.ProtectAuto
 	}
-	if who == policy.Session && l.req.Beside {
+	if authority == policy.Session && l.req.AddDetected {
 		src.Detected = m.detected(l, src.Workspace, true, true)
 	}
 	for _, p := range pieces {
@@ -155,12 +155,12 @@ func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece)
 			m.add(l, p.access)
 		}
 	}
-	if who == policy.Session {
+	if authority == policy.Session {
 		src.Detected = append(src.Detected, m.complete(l, src.Workspace)...)
 	} else if !m.given {
 		return
 	}
-	m.Authority = who
+	m.Authority = authority
 	if m.runtime {
 		m.Runtime = l.builtinRules("runtime")
 	}
@@ -173,8 +173,8 @@ func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece)
 	src.Layers = append(src.Layers, m.SourceLayer)
 }
 
-// complete makes every resource that the session's files don't declare that of the built-in default policy: the first rule of a
-// policy opens nothing else. Of files and variables that is also what the presets grant that were detected.
+// complete takes every resource that the session's files don't declare from the built-in default policy, so that the first rule of a
+// policy opens no other resource. For files and variables it adds the rules of the detected presets.
 func (m *merged) complete(l *loader, workspace string) (found []policy.Detected) {
 	rules := [policy.NumResources]int{len(m.FS), len(m.Net), len(m.Env), len(m.Commands)}
 	var declared [policy.NumResources]bool
@@ -198,7 +198,7 @@ func (m *merged) complete(l *loader, workspace string) (found []policy.Detected)
 	return found
 }
 
-// detected adds what the presets grant that are detected: of files, of variables, or of both.
+// detected adds the rules of the detected presets: for files, for variables, or for both.
 func (m *merged) detected(l *loader, workspace string, fs, env bool) (found []policy.Detected) {
 	if l.req.NoDetect || !fs && !env {
 		return nil
@@ -221,14 +221,14 @@ func (m *merged) detected(l *loader, workspace string, fs, env bool) (found []po
 	return found
 }
 
-// merged is a layer in the making.
+// merged is the state of merging a layer.
 type merged struct {
 	policy.SourceLayer
 	given   bool
 	runtime bool
 }
 
-// add merges a later [access] in.
+// add merges a later [access].
 func (m *merged) add(l *loader, a *Access) {
 	m.given = true
 	m.Position = a.Position
@@ -331,7 +331,7 @@ func (t Text) string() string { return t.S }
 
 func same(a, b string) bool { return a == b }
 
-// convert changes what a list holds.
+// convert converts the elements of a list.
 func convert[A, B any](l List[A], f func(A) B) List[B] {
 	out := List[B]{Strategy: l.Strategy, Given: l.Given, Items: make([]B, len(l.Items))}
 	for i, x := range l.Items {
@@ -340,11 +340,11 @@ func convert[A, B any](l List[A], f func(A) B) List[B] {
 	return out
 }
 
-// limits merges inside each authority and takes the smallest over all, and over those that were asked for.
+// limits merges inside each authority, and returns the smallest over all of them and the requested ones.
 func (l *loader) limits(pieces *[policy.NumAuthorities][]piece) policy.Limits {
 	var all policy.Limits
 	for _, list := range pieces {
-		// The host's and the session's words for one authority are two, as with access.
+		// The host's and the session's limits for one authority stay separate, as with access.
 		var host, own policy.Limits
 		for _, p := range list {
 			if p.limits == nil {

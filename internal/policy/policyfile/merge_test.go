@@ -10,7 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// rules lists the rules of a layer that somebody wrote on one line, for comparing: "fs . read|env A".
+// rules lists the rules of a layer that aren't built in on one line, for comparing: "fs . read|env A".
 func rules(l *policy.SourceLayer) string {
 	own := *l
 	own.FS = slices.DeleteFunc(slices.Clone(l.FS), func(r policy.FSRule) bool { return r.Position.File == "builtin:default" })
@@ -66,7 +66,7 @@ func TestMerge(t *testing.T) {
 			git(`[["a"]]`), git(`{ strategy = "replace", value = [["b"]] }`),
 			`command git [["b"]]`,
 		},
-		"programs stand beside each other": {git(`[["a"]]`), "[access.commands.ls]\n", `command git [["a"]] | command ls []`},
+		"programs stay separate": {git(`[["a"]]`), "[access.commands.ls]\n", `command git [["a"]] | command ls []`},
 		"replace all programs": {
 			git(`[["a"]]`), "[access.commands]\nstrategy = \"replace\"\n[access.commands.value.ls]\n",
 			`command ls []`,
@@ -111,11 +111,11 @@ func TestMergeScalars(t *testing.T) {
 	}
 }
 
-// What is recorded is what any file asks for, whoever comes later.
+// The recorded events are those that any file asks for, in any order.
 func TestAuditOfAny(t *testing.T) {
 	for _, x := range []struct {
 		host, base, own string
-		at              string // "": nobody asks
+		at              string // "": no file asks
 	}{
 		{"", "", "", ""},
 		{"denials", "denials", "denials", ""},
@@ -170,11 +170,11 @@ func TestUndeclared(t *testing.T) {
 		{"a default for all", "", "[access]\ndefault = \"allow\"\n", "", [...]policy.DefaultAction{policy.Allow, policy.Allow, policy.Allow, policy.Allow}},
 		{"an empty list", "", "[access]\nfs = []\n", fs + " | " + env, base},
 		{"what no other authority declares", "", "[[authorities.agent.access.net]]\nhost = \"a.com\"\nallow = true\n" + fsA, "fs a read | " + env, base},
-		{"a tool that says nothing", "other", toolNet, fs + " | " + env, base},
+		{"a tool without access", "other", toolNet, fs + " | " + env, base},
 		{"a tool's host", "fetch", toolNet, fs + " | net a.com true | " + env, with(policy.Net, policy.Undeclared)},
-		{"a tool's host beside a file rule", "fetch", toolNet + fsA, "fs a read | net a.com true | " + env, with(policy.Net, policy.Undeclared)},
+		{"a tool's host with a file rule", "fetch", toolNet + fsA, "fs a read | net a.com true | " + env, with(policy.Net, policy.Undeclared)},
 		{"a tool's file rule", "fetch", "[[tools.fetch.access.fs]]\npath = \"b\"\nread = true\n", "fs b read | " + env, base},
-		{"a tool's file rule beside others", "fetch", "[[tools.fetch.access.fs]]\npath = \"b\"\n" + fsA, "fs a read | fs b none | " + env, base},
+		{"a tool's file rule with others", "fetch", "[[tools.fetch.access.fs]]\npath = \"b\"\n" + fsA, "fs a read | fs b none | " + env, base},
 	} {
 		req, files := request("p.toml"), tree{"/w/p.toml": policyText(c.body)}
 		if c.body == "-" {
@@ -307,13 +307,12 @@ func TestLimitsOfTheCommandLine(t *testing.T) {
 	}
 }
 
-// What the host says for an authority can't be merged with what a session says for it, and a session can't speak for
-// the host at all.
-func TestTheHostStandsAlone(t *testing.T) {
+// The host's policy for an authority can't be merged with a session's for it, and a session can't have a policy of the host.
+func TestHostIsSeparate(t *testing.T) {
 	const global = "[[authorities.global.access.fs]]\npath = \".\"\nread = true\n"
 	for name, c := range map[string]struct{ host, session, want string }{
-		"same authority":  {global, global, "p.toml:2:22: /h/10.toml:2:22 already speaks for authority global (take it out; it could only be said in the host's files)"},
-		"workspace":       {"workspace = \"/\"\n", fsA, "/h/10.toml:2:13: a policy of the host can't choose the workspace (take it out)"},
+		"same authority":  {global, global, "p.toml:2:22: /h/10.toml:2:22 already has a policy for authority global (remove it; only the host's files can have it)"},
+		"workspace":       {"workspace = \"/\"\n", fsA, "/h/10.toml:2:13: a policy of the host can't choose the workspace (remove it)"},
 		"speaks for host": {fsA, "[authorities.host]\n", `p.toml:2:14: unknown key "host" in [authorities] (the keys here are profile, provider, global, agent, group, sandbox, subagent)`},
 	} {
 		req := request("p.toml")

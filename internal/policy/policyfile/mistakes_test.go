@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// mistakes are policies with what is said about them. `version = 1` is added as a first line where it's missing.
+// mistakes are policies with their errors. `version = 1` is added as a first line where it's missing.
 var mistakes = []struct{ policy, want string }{
 	// TOML itself.
 	{`nonsense`, `p.toml:2:1: not valid TOML: expected = after a key, but the document ends there`},
@@ -61,13 +61,13 @@ var mistakes = []struct{ policy, want string }{
 	{"audit = true", `p.toml:2:9: audit must be a string, not true`},
 	{"extends = [1]", `p.toml:2:12: extends must be a string, not the number 1`},
 	{"[limits]\npids = \"256\"", `p.toml:3:8: pids must be a number, not the string "256"`},
-	{"[access.commands.git]\nargs = [[\"\\u0000\"]]", `p.toml:3:10: args holds a NUL character`},
+	{"[access.commands.git]\nargs = [[\"\\u0000\"]]", `p.toml:3:10: args contains a NUL character`},
 	{"[access.commands.git]\nargs = [\"status\"]", `p.toml:3:9: args must be a list of words for each command line, not the string "status" (write [["status", "**"]])`},
 
 	// Values.
 	{"version = 2", `p.toml:1:11: version 2 is unknown (this toolguard reads version 1)`},
 	{"name = \"\"", `p.toml:2:8: name is empty`},
-	{"name = \"\\u0000\"", `p.toml:2:8: name holds a NUL character`},
+	{"name = \"\\u0000\"", `p.toml:2:8: name contains a NUL character`},
 	{"[access]\ndefault = \"Deny\"", `p.toml:3:11: default must be "deny" or "allow", not "Deny" (case matters: it is deny)`},
 	{"[access]\ndefault = { fs = \"denied\" }", `p.toml:3:18: fs must be "deny" or "allow", not "denied"`},
 	{"[access]\ndefault = true", `p.toml:3:11: default must be "deny", "allow" or a table, not true`},
@@ -93,12 +93,12 @@ var mistakes = []struct{ policy, want string }{
 	{"[[access.net]]\nhost = \"a\"\nscheme = \"a:\"", `p.toml:4:10: scheme "a:" isn't a scheme in lower case (write scheme = "https")`},
 	{"[[access.net]]\nhost = \"a\"\npath_prefix = \"v1\"", `p.toml:4:15: path_prefix "v1" doesn't begin with /`},
 	{"[[access.net]]\nhost = \"a\"\nlisten = true", `p.toml:4:1: listen without a port in [access.net] (add port = …, or write host = "localhost" for servers of the session's own on any port)`},
-	{"[[access.net]]\nhost = \"localhost\"\nprotocol = \"udp\"\nlisten = true", `p.toml:5:1: listen without a port in [access.net] (add port = …: over udp the session's own servers can't be told from others')`},
+	{"[[access.net]]\nhost = \"localhost\"\nprotocol = \"udp\"\nlisten = true", `p.toml:5:1: listen without a port in [access.net] (add port = …: over udp the session's own servers can't be distinguished from other ones)`},
 	{"[[access.net]]\nhost = \"a\"\nmethods = [\"GET\", \"post\"]", `p.toml:4:19: "post" isn't an HTTP method (methods are in upper case, for example GET)`},
 	{"[[access.env]]\nname = \"AWS_*_KEY\"", `p.toml:3:8: name "AWS_*_KEY" has a * that isn't at its end (only one * is allowed, as the last character)`},
 	{"[[access.env]]\nname = \"A**\"", `p.toml:3:8: name "A**" has a * that isn't at its end (only one * is allowed, as the last character)`},
-	{"[[access.env]]\nname = \"A=b\"", `p.toml:3:8: name "A=b" can't be the name of a variable (a name holds neither = nor blanks)`},
-	// What can't be meant.
+	{"[[access.env]]\nname = \"A=b\"", `p.toml:3:8: name "A=b" can't be the name of a variable (a name contains neither = nor blanks)`},
+	// Paths and names that are probably not intended.
 	{"[[access.fs]]\npath = \"$HOME/.ssh\"", `p.toml:3:8: "$HOME/.ssh" has a variable in it, $HOME, and variables aren't expanded (the home is ~/: write "~/.ssh"; for a file of that name add literal = true)`},
 	{"[[access.fs]]\nmatch = \"${HOME}/**/.env\"", `p.toml:3:9: "${HOME}/**/.env" has a variable in it, ${HOME}, and variables aren't expanded (the home is ~/: write "~/**/.env"; for a file of that name add literal = true)`},
 	{"[[access.fs]]\npath = \"file:///srv\"\nread = true", `p.toml:3:8: "file:///srv" is a URL, and not a path (write "/srv"; for a file of that name add literal = true)`},
@@ -127,7 +127,7 @@ var mistakes = []struct{ policy, want string }{
 
 	// The tool layer.
 	{"[tools.x]\nsource = \"mpc\"", `p.toml:3:10: source must be "local", "mcp" or "builtin", not "mpc" (did you mean "mcp"?)`},
-	{"[tools.x]\nsource = \"mcp\"\n[[tools.x.access.fs]]\npath = \".\"", `p.toml:4:11: tool "x" has source "mcp" (p.toml:2:1), so nothing here enforces its access (confine the server's process instead, or set source = "local" if toolguard starts the tool)`},
+	{"[tools.x]\nsource = \"mcp\"\n[[tools.x.access.fs]]\npath = \".\"", `p.toml:4:11: tool "x" has source "mcp" (p.toml:2:1), so toolguard doesn't enforce its access (confine the server's process instead, or set source = "local" if toolguard starts the tool)`},
 	{"[tools.x.constraints]\nmax_invocations = 0", `p.toml:3:19: max_invocations must be a number from 1 to 1000000000, not 0`},
 	{"[approvals]\nask = \"sometimes\"", `p.toml:3:7: ask must be "off", "on-miss" or "always", not "sometimes"`},
 	{"[[hooks.before_tool_call]]\ntimeout = \"5s\"", `p.toml:2:1: neither command nor url in [hooks.before_tool_call] (write command = ["program"] or url = "http://…")`},
@@ -145,8 +145,8 @@ var mistakes = []struct{ policy, want string }{
 	// Other files.
 	{"extends = [\"preset:pyton\"]", `p.toml:2:12: unknown preset "pyton" (did you mean "python"?)`},
 	{"extends = [\"python.toml\"]", `p.toml:2:12: can't read policy "python.toml": no such file (the built-in one is preset:python)`},
-	{"extends = [\"p.toml\"]", `p.toml:2:12: a cycle of extends: p.toml -> p.toml (take one of them out of extends)`},
-	{"extends = [\"sub/loop.toml\"]", `sub/loop.toml:2:12: a cycle of extends: p.toml -> sub/loop.toml -> p.toml (take one of them out of extends)`},
+	{"extends = [\"p.toml\"]", `p.toml:2:12: a cycle of extends: p.toml -> p.toml (remove one of them from extends)`},
+	{"extends = [\"sub/loop.toml\"]", `sub/loop.toml:2:12: a cycle of extends: p.toml -> sub/loop.toml -> p.toml (remove one of them from extends)`},
 	{"extends = [\"sub/bad.toml\"]", `sub/bad.toml:2:1: unknown key "nmae" at the top level (did you mean "name"?)`},
 }
 
@@ -161,8 +161,8 @@ func commands(n int) string {
 	return b.String()
 }
 
-// What is just allowed.
-func TestTakes(t *testing.T) {
+// Policies at the limits are accepted.
+func TestAccepted(t *testing.T) {
 	for _, body := range []string{
 		"[[access.net]]\nhost = \"a\"\nscheme = \"az+-.09\"\nport = 65535", "[[hooks.after_tool_call]]\nurl = \"https://x/\"", "[access.commands]\n" + commands(30),
 		"# " + strings.Repeat("x", maxFile-len("version = 1\n# ")),
@@ -173,7 +173,7 @@ func TestTakes(t *testing.T) {
 	}
 }
 
-// otherFiles are beside the policies above.
+// otherFiles are in the folder of the policies above.
 var otherFiles = tree{
 	"/w/sub/loop.toml": "version = 1\nextends = [\"../p.toml\"]",
 	"/w/sub/bad.toml":  "version = 1\nnmae = \"x\"",

@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
-// A folder in PATH is granted where a symlink leads only if that is a known toolchain, or an installation's link to its own version.
+// The target of a symlink to a folder in PATH is granted only if it is a known toolchain, or an installation's link to its own version.
 func TestToolchainsBehindLinks(t *testing.T) {
 	real := map[string]string{ // what each folder in PATH leads to
 		"/h":     "/h",
@@ -58,7 +58,7 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// What can't be written and isn't where credentials could be is granted where a symlink of the user's leads.
+// The target of a user's symlink is granted for paths that aren't writable and can't have credentials.
 func TestSettingsBehindALink(t *testing.T) {
 	s := newScene(t)
 	childtest.Must(t, os.MkdirAll(s.home+"/dotfiles", 0o755))
@@ -82,7 +82,7 @@ func (l leading) Real(path string) (string, error) {
 	return "", os.ErrNotExist
 }
 
-// What takes the place of a built-in grant's folder, or of one above it, once the policy is loaded is not granted where it leads.
+// A folder that replaces a built-in grant's folder, or one above it, once the policy is loaded is not granted where it leads.
 func TestSwappedForALink(t *testing.T) {
 	for _, row := range []struct{ marker, swapped, file string }{
 		{"package.json", ".npm", ".npm/x"},

@@ -12,18 +12,18 @@ type Policy struct {
 	Extends     []Text            `key:"extends" doc:"Earlier layers of the same authority, in order: files relative to this one's folder, or preset:NAME." like:"[\"preset:python\"]"`
 	Workspace   *Text             `key:"workspace" doc:"The folder that relative paths are relative to, itself relative to this file's folder; when left out, the nearest folder above the current one that looks like a project."`
 	Access      *Access           `key:"access" doc:"What is granted."`
-	Audit       string            `key:"audit" words:"denials exec" doc:"What is recorded of the session: denials, or exec, the programs that it executes too. It counts when any file of any authority says exec."`
+	Audit       string            `key:"audit" words:"denials exec" doc:"What is recorded of the session: denials, or exec, the programs that it executes too. It's exec when any file of any authority has exec."`
 	Limits      Limits            `key:"limits" doc:"Limits of the session."`
 	Tools       map[string]*Tool  `key:"tools" doc:"Settings of single tools, by name or pattern: their access applies to exec --tool."`
 	Groups      map[string]*Group `key:"groups" doc:"Groups of tools, for group:NAME in patterns."`
 	Profiles    map[string]*Stage `key:"profiles" doc:"Stages of visibility to choose from; this version enforces their access and limits."`
-	Authorities Authorities       `key:"authorities" doc:"What other authorities than the session say."`
+	Authorities Authorities       `key:"authorities" doc:"The policies of authorities other than the session."`
 	Gate        *Gate             `key:"gate" doc:"How tool calls are judged before they run: not enforced by this version."`
 	Approvals   *Approvals        `key:"approvals" doc:"When a human is asked: not enforced by this version."`
 	Hooks       Hooks             `key:"hooks" doc:"What is run around tool calls: not enforced by this version."`
 	Position    policy.Position
 	AuditAt     policy.LineCol
-	ToolKeys    []policy.Key // keys of the tool layer, which nothing enforces
+	ToolKeys    []policy.Key // keys of the tool layer, which isn't enforced
 }
 
 func (p *Policy) check(d *decoder, n *node) {

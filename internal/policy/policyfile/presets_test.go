@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
-// scene is a home, a workspace beside it and a TMPDIR, with a preset compiled for them.
+// scene is a home, a workspace next to it and a TMPDIR, with a preset compiled for them.
 type scene struct{ home, work, tmp string }
 
 func newScene(t *testing.T) scene {
@@ -59,7 +59,7 @@ func TestPresetsDecide(t *testing.T) {
 	const ru = policy.Read | policy.Update
 	for _, c := range []struct {
 		preset string
-		gives  map[string]policy.Caps
+		caps   map[string]policy.Caps
 	}{
 		{"readonly", map[string]policy.Caps{s.work + "/x": policy.Read | policy.Execute, s.tmp + "/x": rw}},
 		{"python", map[string]policy.Caps{s.work + "/x": policy.AllCaps, s.tmp + "/x": rw, s.home + "/.pyenv/shims/x": policy.Read | policy.Execute}},
@@ -76,20 +76,20 @@ func TestPresetsDecide(t *testing.T) {
 	} {
 		compiled := s.compile(t, presetPrefix+c.preset)
 		for _, path := range secrets {
-			if _, said := c.gives[path]; said {
+			if _, expected := c.caps[path]; expected {
 				continue
 			}
 			if got := compiled.Caps(path); got != 0 {
-				t.Errorf("%s gives %s on %s", c.preset, got, path)
+				t.Errorf("%s grants %s on %s", c.preset, got, path)
 			}
 		}
-		for _, gives := range []map[string]policy.Caps{c.gives, program} {
-			for path, want := range gives {
+		for _, granted := range []map[string]policy.Caps{c.caps, program} {
+			for path, want := range granted {
 				if _, err := os.Lstat("/dev/ptmx"); err != nil && want == ru {
 					continue // not on this machine
 				}
 				if got := compiled.Caps(path); got != want {
-					t.Errorf("%s gives %s on %s, want %s", c.preset, got, path, want)
+					t.Errorf("%s grants %s on %s, want %s", c.preset, got, path, want)
 				}
 			}
 		}
@@ -98,7 +98,7 @@ func TestPresetsDecide(t *testing.T) {
 
 // A mechanism that can only add grants, such as Landlock, can't take anything away beneath one. So no preset, nor all of
 // them together, may ask for that: not even where the system's own symlinks put two rules beneath each other.
-func TestPresetsTakeNothingAway(t *testing.T) {
+func TestPresetsRemoveNothing(t *testing.T) {
 	s := newScene(t)
 	sets := [][]string{nil}
 	var all []string
@@ -120,7 +120,7 @@ func TestPresetsTakeNothingAway(t *testing.T) {
 	}
 }
 
-// What `protect` covers compiles, and says no where it should.
+// The rules of `protect` compile, and deny where they should.
 func TestProtected(t *testing.T) {
 	s := newScene(t)
 	c := s.compile(t, "preset:git")
@@ -139,7 +139,7 @@ func TestProtected(t *testing.T) {
 	}
 }
 
-// What `secrets` covers can't be read where everything is granted, and what only looks like it can. Each line of the list decides somewhere.
+// The files of `secrets` can't be read where everything is granted, and files that only look like them can. Each line of the list decides somewhere.
 func TestSecretFiles(t *testing.T) {
 	s := newScene(t)
 	file := filepath.Join(s.work, "all.toml")
@@ -212,7 +212,7 @@ func TestNothingSecretOfTheSystem(t *testing.T) {
 	}
 }
 
-// An agent reads its own credentials, and nobody else's.
+// An agent reads its own credentials, and no others.
 func TestAgentsReadTheirOwn(t *testing.T) {
 	s := newScene(t)
 	own := map[string]string{

@@ -7,19 +7,19 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// maxLink is more than a file that only names a folder has.
+// maxLink is more than the size of a file that only names a folder.
 const maxLink = 8 << 10
 
-// repository is the git repository that the workspace's .git leads to, outside of it: of a linked worktree (git worktree add), or of a
-// submodule. A command may have written that .git, so it counts only where what it leads to names the workspace as its own, too: nothing
-// is granted to the next session that this one couldn't write.
+// repository returns the git repository that the workspace's .git leads to, outside of it: of a linked worktree (git worktree add), or of a
+// submodule. A command may have written that .git, so it's used only where the repository names the workspace as its own, too: the
+// next session is granted nothing that this one couldn't write.
 func (l *loader) repository(workspace string) (r policy.Repository) {
 	real, err := l.files.Real(workspace)
 	if err != nil {
 		return r
 	}
 	dir := l.names(filepath.Join(real, ".git"), "gitdir: ", real)
-	if holds(real, dir) || holds(dir, real) { // "" holds everything
+	if contains(real, dir) || contains(dir, real) { // "" contains everything
 		return r
 	}
 	r = policy.Repository{Dir: dir, Common: dir}
@@ -34,7 +34,7 @@ func (l *loader) repository(workspace string) (r policy.Repository) {
 	return r
 }
 
-// names is the canonical path that a line of a file names behind a word; "" where there's none. It's relative to dir.
+// names returns the canonical path that a line of a file names after a word; "" where there's none. The path is relative to dir.
 func (l *loader) names(file, word, dir string) string {
 	text, err := l.files.Read(file, maxLink)
 	if err != nil {
@@ -52,13 +52,13 @@ func (l *loader) names(file, word, dir string) string {
 	return ""
 }
 
-// own reports whether something is at a path, which leads nowhere else.
+// own reports whether a path exists and is canonical.
 func (l *loader) own(path string) bool {
 	real, err := l.files.Real(path)
 	return err == nil && real == path
 }
 
-// gitPath resolves a path, or a pattern, of a built-in file that begins with a word for the repository, and reports whether it does. The
+// gitPath resolves a path, or a pattern, of a built-in file that begins with a placeholder for the repository, and reports whether it does. The
 // path is empty where there's none.
 func (l *loader) gitPath(path *string) bool {
 	for word, dir := range map[string]string{"$GIT_DIR": l.git.Dir, "$GIT_COMMON": l.git.Common} {

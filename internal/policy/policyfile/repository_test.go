@@ -51,8 +51,8 @@ func in(t *testing.T, workspace string, policies ...string) *policy.Compiled {
 	return c
 }
 
-// The repository that a linked worktree or a submodule is of may be used as one in the workspace: what a commit takes may be written, and
-// what others obey may not.
+// The repository that a linked worktree or a submodule is of may be used as one in the workspace: the files of a commit may be written, and
+// the files that other programs obey may not.
 func TestRepositoryOfAWorktree(t *testing.T) {
 	dir := worktrees(t)
 	const common, tree, sub = "/main/.git", "/main/.git/worktrees/tree", "/main/.git/modules/sub"
@@ -94,7 +94,7 @@ func TestRepositoryOfAWorktree(t *testing.T) {
 	}
 }
 
-// writing is a policy that says nothing of the repository.
+// writing is a policy without rules for the repository.
 func writing(t *testing.T, dir string) string {
 	t.Helper()
 	file := filepath.Join(dir, "p.toml")
@@ -105,7 +105,7 @@ func writing(t *testing.T, dir string) string {
 }
 
 // A .git that a command has written leads nowhere that the command couldn't write.
-func TestRepositoryMadeUp(t *testing.T) {
+func TestForgedRepository(t *testing.T) {
 	dir := worktrees(t)
 	write := func(name, text string) {
 		if err := os.MkdirAll(filepath.Dir(dir+name), 0o755); err != nil {
@@ -159,7 +159,7 @@ func TestRepositoryMadeUp(t *testing.T) {
 	}
 }
 
-// What a repository obeys is protected before it's there, and whatever has taken its place; what it grants is granted at its own path alone.
+// A repository's hooks and settings are protected before they exist, and if they are replaced; its files are granted at their own path alone.
 func TestRepositoryThatChanges(t *testing.T) {
 	dir := worktrees(t)
 	const common, tree, sub = "/main/.git", "/main/.git/worktrees/tree", "/main/.git/modules/sub"

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Schema is the JSON Schema (draft 2020-12) of the format, for editors. It describes what the decoder demands of each key by
-// itself; what keys demand of each other, and what needs other files, only loading checks.
+// Schema returns the JSON Schema (draft 2020-12) of the format, for editors. It describes each key by itself; only loading checks
+// the conditions between keys and those that need other files.
 func Schema() []byte {
 	g := schemas{defs: map[string]any{}}
 	root := g.table(reflect.TypeFor[Policy]())
@@ -24,7 +24,7 @@ func Schema() []byte {
 
 type object = map[string]any
 
-// schemas collects the schemas of tables, which may hold themselves.
+// schemas collects the schemas of tables, which may contain themselves.
 type schemas struct{ defs object }
 
 // lister is a List of any type.

@@ -10,7 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// asJSON is a tree as encoding/json would give it.
+// asJSON is a tree as encoding/json would return it.
 func asJSON(n *node) any {
 	switch n.kind {
 	case aTable:
@@ -44,8 +44,8 @@ func resolved(t *testing.T) *jsonschema.Resolved {
 	return r
 }
 
-// The schema takes every policy that the decoder takes.
-func TestSchemaTakesPolicies(t *testing.T) {
+// The schema accepts every policy that the decoder accepts.
+func TestSchemaAcceptsPolicies(t *testing.T) {
 	r := resolved(t)
 	texts := map[string]string{"everything": everything}
 	for _, name := range []string{"runtime", "protect", "secrets", "default", "tools", "starter", "preset_readonly", "preset_python", "preset_node", "preset_go", "preset_git"} {
@@ -65,13 +65,13 @@ func TestSchemaTakesPolicies(t *testing.T) {
 	}
 }
 
-// The schema refuses what the decoder refuses, apart from what no schema can say.
-func TestSchemaRefusesMistakes(t *testing.T) {
+// The schema rejects what the decoder rejects, except for conditions that no schema can express.
+func TestSchemaRejectsMistakes(t *testing.T) {
 	r := resolved(t)
 	beyond := []string{
 		"isn't a scheme", "doesn't begin with /", "isn't an HTTP method", "* that isn't", "name of a variable",
 		"relative path", "aren't expanded", "is a URL", "with a blank", "is literal", "is no pattern", "aren't part of a name", "by ~", `"**" in the middle`, "empty self-test", "too large", "capability", "another user's home", "NUL character",
-		"greater than zero", "nothing here enforces", "password", "preset", "can't read", "cycle", "sub/bad.toml",
+		"greater than zero", "doesn't enforce its access", "password", "preset", "can't read", "cycle", "sub/bad.toml",
 		"unknown group", "unknown profile",
 		`"acess" in [authorities.agent]`,
 	}
@@ -87,7 +87,7 @@ func TestSchemaRefusesMistakes(t *testing.T) {
 		}
 		tested++
 		if r.Validate(asJSON(root)) == nil {
-			t.Errorf("the schema takes %q, of which the decoder says %s", m.policy, m.want)
+			t.Errorf("the schema accepts %q, for which the decoder's error is %s", m.policy, m.want)
 		}
 	}
 	if tested < 30 {

@@ -8,7 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/tomltext"
 )
 
-// Starter is a commented policy to begin with, made for what is in dir, which is absolute.
+// Starter returns a commented policy to begin with, made for the files in dir, which is absolute.
 func Starter(dir string, files Files) []byte {
 	var extends []string
 	for _, d := range detect(dir, "", files) {
@@ -22,8 +22,8 @@ func Starter(dir string, files Files) []byte {
 	return []byte(strings.Replace(b, `extends = []`, "extends = ["+strings.Join(extends, ", ")+"]", 1))
 }
 
-// StarterFor is Starter for a file outside the folder, which applies to all that is run in it: it names the folder as the workspace, and
-// limits nothing yet.
+// StarterFor is Starter for a file outside the folder, which applies to every command that is run in it: it names the folder as the workspace, and
+// sets no limits yet.
 func StarterFor(dir string, files Files) []byte {
 	b := string(Starter(dir, files))
 	b = strings.Replace(b, "\n\n# What the tools", "\nworkspace = "+tomltext.Quote(dir)+"\n\n# What the tools", 1)

@@ -8,7 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// checkTools tests what the tool sections of all files say about each other: a group or profile that doesn't exist would
+// checkTools checks the references between the tool sections of all files: a group or profile that doesn't exist would
 // otherwise be a filter that never matches.
 func (l *loader) checkTools() {
 	files := make([]*Policy, len(l.doc.Files))
@@ -38,7 +38,7 @@ func (p *Policy) hasTools() bool {
 	return p.Tools != nil || p.Groups != nil || p.Profiles != nil || p.Authorities != Authorities{}
 }
 
-// toolCheck holds the names that the files define.
+// toolCheck has the names that the files define.
 type toolCheck struct {
 	*loader
 	groups, profiles map[string]bool
@@ -88,7 +88,7 @@ func (c *toolCheck) stage(s *Stage) {
 	c.patterns(s.Deny.Items)
 	if s.Profile.S != "" && !c.profiles[s.Profile.S] {
 		names := slices.Sorted(maps.Keys(c.profiles))
-		c.fail(s.Profile.Position, meant(s.Profile.S, names, "there are "), "unknown profile %s", quote(s.Profile.S))
+		c.fail(s.Profile.Position, didYouMean(s.Profile.S, names, "there are "), "unknown profile %s", quote(s.Profile.S))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
 		c.stage(s.Providers[name])
@@ -104,6 +104,6 @@ func (c *toolCheck) patterns(list []Text) {
 func (c *toolCheck) pattern(s string, at policy.Position) {
 	if group, ok := strings.CutPrefix(s, groupPrefix); ok && !c.groups[group] {
 		names := slices.Sorted(maps.Keys(c.groups))
-		c.fail(at, meant(group, names, "there are "), "unknown group %s", quote(group))
+		c.fail(at, didYouMean(group, names, "there are "), "unknown group %s", quote(group))
 	}
 }

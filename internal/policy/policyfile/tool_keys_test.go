@@ -7,7 +7,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Every key of the tool layer that nothing enforces is known by its path; what counts, or says nothing, isn't among them.
+// ToolKeys has the path of every key of the tool layer that isn't enforced, and no other key.
 func TestToolKeys(t *testing.T) {
 	for body, want := range map[string]string{
 		fsA: "",

@@ -52,7 +52,7 @@ func compareTools(a, b string) int {
 
 const groupPrefix = "group:"
 
-// toolPieces is what a file says for the requested tool, in [tools].
+// toolPieces returns the parts of a file's [tools] for the requested tool.
 func (l *loader) toolPieces(f *File) []piece {
 	if l.req.Tool == "" {
 		return nil
@@ -62,13 +62,13 @@ func (l *loader) toolPieces(f *File) []piece {
 	for _, pattern := range slices.Sorted(maps.Keys(f.Policy.Tools)) {
 		t := f.Policy.Tools[pattern]
 		if t.Access != nil && l.toolMatches(pattern, tool, 0) {
-			out = append(out, piece{who: f.Authority, file: f, access: t.Access, tool: pattern})
+			out = append(out, piece{authority: f.Authority, file: f, access: t.Access, tool: pattern})
 		}
 	}
 	return out
 }
 
-// toolMatches reports whether a pattern of [tools] or [groups] stands for a tool.
+// toolMatches reports whether a pattern of [tools] or [groups] matches a tool.
 func (l *loader) toolMatches(pattern, tool string, depth int) bool {
 	group, ok := strings.CutPrefix(pattern, groupPrefix)
 	if !ok {
@@ -85,7 +85,7 @@ func (l *loader) toolMatches(pattern, tool string, depth int) bool {
 	return false
 }
 
-// group is the members of a group: the built-in ones, unless files say otherwise.
+// group returns the members of a group: the built-in ones, unless a file defines the group.
 func (l *loader) group(name string) []Text {
 	var members []Text
 	if g := builtinPolicy("tools").Groups[name]; g != nil {
@@ -98,7 +98,7 @@ func (l *loader) group(name string) []Text {
 			continue
 		}
 		if !own {
-			members, own = nil, true // a file's group takes the place of a built-in one
+			members, own = nil, true // a file's group replaces a built-in one
 		}
 		members = join(members, g.List, func(a, b Text) bool { return a.S == b.S })
 	}

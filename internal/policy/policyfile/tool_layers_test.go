@@ -50,7 +50,7 @@ path = "web"
 		"bb":          "all star end",
 		"b":           "all star",
 		"edit":        "all star builtin group",
-		"web_fetch":   "all star", // the file's group takes the place of the built-in one
+		"web_fetch":   "all star", // the file's group replaces the built-in one
 		"my_fetch":    "all star web",
 		"his_fetch":   "all star web",
 	} {

@@ -17,8 +17,8 @@ type sourced struct {
 	position policy.Position
 }
 
-// checkSources rejects grants on tools that nothing here enforces: of any tool that a table with access is about, it's the effective
-// source that counts, whichever files and patterns the two come from.
+// checkSources rejects grants for tools whose access toolguard doesn't enforce: the effective source of a tool decides, whichever files
+// and patterns the source and the grant come from.
 func (c *toolCheck) checkSources(files []*Policy) {
 	var sources, grants []sourced
 	for _, p := range files {
@@ -45,11 +45,11 @@ func (c *toolCheck) checkSources(files []*Policy) {
 			what = fmt.Sprintf("%s is also about %s, which has source %q", quote(g.written), quote(s.written), s.source)
 		}
 		c.fail(g.position, "confine the server's process instead, or set source = \"local\" if toolguard starts the tool",
-			"%s (%s), so nothing here enforces its access", what, s.position)
+			"%s (%s), so toolguard doesn't enforce its access", what, s.position)
 	}
 }
 
-// spread is a table's pattern and the tool's aliases, with a group's members in its place.
+// spread returns a table's pattern and the tool's aliases, with a group replaced by its members.
 func (c *toolCheck) spread(s sourced, t *Tool) (out []sourced) {
 	names := []string{s.written}
 	for _, alias := range t.Aliases.Items {
@@ -64,7 +64,7 @@ func (c *toolCheck) spread(s sourced, t *Tool) (out []sourced) {
 	return out
 }
 
-// members are the normal patterns of a pattern.
+// members returns the normal patterns of a pattern.
 func (l *loader) members(pattern string, depth int) (out []string) {
 	group, ok := strings.CutPrefix(pattern, groupPrefix)
 	switch {
@@ -79,8 +79,8 @@ func (l *loader) members(pattern string, depth int) (out []string) {
 	return out
 }
 
-// unenforced is the effective source of a tool that a pattern grants to, where that isn't local; nil where there is no such tool.
-// The sources are in order: the last one that matches counts.
+// unenforced returns the effective source of a tool that a pattern grants to, where that isn't local; nil where there is no such tool.
+// The sources are in order: the last one that matches decides.
 func unenforced(pattern string, sources []sourced) *sourced {
 	for _, s := range sources {
 		for _, filler := range []string{"", "x", "\x01"} { // one of which makes it a name that is in no other pattern
@@ -109,7 +109,7 @@ func common(a, b, filler string) (name string, ok bool) {
 // meeting looks for a name that two patterns match.
 type meeting struct {
 	a, b, filler string
-	dead         map[[2]int]bool // where the rests have nothing in common
+	dead         map[[2]int]bool // where the rests have no common name
 }
 
 // from is a name that matches both rests.

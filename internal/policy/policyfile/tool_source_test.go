@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// A grant on a tool counts only where something enforces it: it's the source that all files and patterns give the tool that says so.
+// A grant for a tool is accepted only where toolguard enforces it: the tool's source from all files and patterns decides.
 func TestEffectiveSource(t *testing.T) {
 	grant := func(tool string) string {
 		return "[[tools.\"" + tool + "\".access.fs]]\npath = \".\"\nread = true\n"
 	}
 	source := func(tool, source string) string { return "[tools.\"" + tool + "\"]\nsource = \"" + source + "\"\n" }
 	for _, c := range []struct{ what, base, own, more, want string }{
-		{"nobody says", "", grant("fetch"), "", ""},
+		{"no source", "", grant("fetch"), "", ""},
 		{"local", source("fetch", "local"), grant("fetch"), "", ""},
 		{"another tool", source("search", "mcp"), grant("fetch"), "", ""},
 		{"by extends", source("fetch", "mcp"), grant("fetch"), "", `tool "fetch" has source "mcp" (base.toml:2:1)`},
@@ -40,7 +40,7 @@ func TestEffectiveSource(t *testing.T) {
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", c.what, err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "so nothing here enforces its access")):
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "so toolguard doesn't enforce its access")):
 			t.Errorf("%s: got %v, want %s", c.what, err, c.want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // Tool is one [tools.PATTERN] table.
 type Tool struct {
-	Source         string       `key:"source" words:"local mcp builtin" doc:"Which kind of program runs the tool. Grants for mcp and builtin are rejected, as nothing here enforces them; what all files say together counts."`
+	Source         string       `key:"source" words:"local mcp builtin" doc:"Which kind of program runs the tool. Grants for mcp and builtin are rejected, as toolguard doesn't enforce them; the value of all files together decides."`
 	Description    string       `key:"description" doc:"For people."`
 	Risk           string       `key:"risk" enforced:"no" words:"low medium high critical" doc:"The tool's risk class, for the manifest."`
 	OwnerOnly      *bool        `key:"owner_only" enforced:"no" doc:"Visible to the owner only."`
@@ -35,16 +35,16 @@ type Constraints struct {
 // Group is a list of tools.
 type Group struct{ List[Text] }
 
-// Stage is what one stage of visibility says: an entry of [profiles], or of [authorities].
+// Stage is one stage of visibility: an entry of [profiles], or of [authorities].
 type Stage struct {
 	Allow     *List[Text]       `key:"allow" enforced:"no" doc:"The tools that stay; an empty list leaves none, no list doesn't filter."`
-	Deny      List[Text]        `key:"deny" enforced:"no" doc:"The tools that go, whatever allow says."`
+	Deny      List[Text]        `key:"deny" enforced:"no" doc:"The tools to remove, also from allow."`
 	OnUnknown string            `key:"on_unknown" enforced:"no" words:"report strip" doc:"What happens when allow names only tools of plugins that aren't loaded: report it and allow nothing, or strip the list."`
 	Profile   Text              `key:"profile" enforced:"no" doc:"The profile to start from."`
 	Providers map[string]*Stage `key:"providers" doc:"The same for one provider of models."`
 	MaxDepth  int               `key:"max_depth" enforced:"no" range:"1 100" doc:"How deep sub-agents may start sub-agents."`
-	Access    *Access           `key:"access" doc:"What this authority grants; it narrows what the others grant."`
-	Limits    Limits            `key:"limits" doc:"Limits of this authority; the smallest counts."`
+	Access    *Access           `key:"access" doc:"What this authority grants; it narrows the grants of the other authorities."`
+	Limits    Limits            `key:"limits" doc:"Limits of this authority; the smallest one applies."`
 	Position  policy.Position
 }
 
@@ -116,7 +116,7 @@ type Approvals struct {
 // Hooks is [hooks]: what runs around a tool call, in order.
 type Hooks struct {
 	Before List[Hook] `key:"before_tool_call" enforced:"no" doc:"May change the arguments, block, or ask for an approval; blocks when it fails."`
-	After  List[Hook] `key:"after_tool_call" enforced:"no" doc:"Receives the result; nothing waits for it."`
+	After  List[Hook] `key:"after_tool_call" enforced:"no" doc:"Receives the result; the call doesn't wait for it."`
 }
 
 // Hook is a program or an HTTP endpoint.

@@ -10,7 +10,7 @@ import (
 )
 
 // homeToolchains are the folders beneath a home in which version managers and package managers keep programs, each with what its programs
-// load from elsewhere. None of them holds credentials.
+// load from elsewhere. None of them has credentials.
 var homeToolchains = []struct {
 	dir  string
 	also []string
@@ -95,7 +95,7 @@ func (l *loader) packages(file string) []string {
 	real, _ := l.files.Real(file)
 	dir, _ := l.files.Real(filepath.Dir(file))
 	above, _, found := strings.Cut(real, "/node_modules/")
-	if !found || holds("/usr", real) || holds(l.workspaceDir, real) || holds(l.workspaceDir, dir) {
+	if !found || contains("/usr", real) || contains(l.workspaceDir, real) || contains(l.workspaceDir, dir) {
 		return nil
 	}
 	return []string{above + "/node_modules"}
@@ -104,17 +104,17 @@ func (l *loader) packages(file string) []string {
 // toolchain are the folders that programs in dir need: those of the toolchain that is known, all of which is public, or dir alone. There are none where dir is the
 // workspace's, or the whole of a home, or leads elsewhere: a command could have made it so, to be granted more by the next session.
 func (l *loader) toolchain(dir string) (need []string, known bool) {
-	if dir = filepath.Clean(dir); holds("/usr", dir) || holds("/bin", dir) || holds("/sbin", dir) {
+	if dir = filepath.Clean(dir); contains("/usr", dir) || contains("/bin", dir) || contains("/sbin", dir) {
 		return nil, false // runtime's rules do
 	}
 	real, err := l.files.Real(dir)
 	home, homeless := l.files.Real(l.req.Home)
 	switch {
-	case err != nil || !filepath.IsAbs(dir) || holds(l.workspaceDir, real) || homeless == nil && holds(real, home):
+	case err != nil || !filepath.IsAbs(dir) || contains(l.workspaceDir, real) || homeless == nil && contains(real, home):
 		return nil, false
-	case homeless == nil && holds(home, real):
+	case homeless == nil && contains(home, real):
 		for _, t := range homeToolchains {
-			if holds(filepath.Join(home, t.dir), real) {
+			if contains(filepath.Join(home, t.dir), real) {
 				for _, d := range append(t.also, t.dir) {
 					need = append(need, filepath.Join(home, d))
 				}
@@ -127,7 +127,7 @@ func (l *loader) toolchain(dir string) (need []string, known bool) {
 		return nil, false
 	}
 	for _, top := range systemToolchains {
-		if rest, ok := strings.CutPrefix(real, top+"/"); ok && (top != "/opt" || holds(top, dir)) {
+		if rest, ok := strings.CutPrefix(real, top+"/"); ok && (top != "/opt" || contains(top, dir)) {
 			first, _, _ := strings.Cut(rest, "/")
 			return []string{filepath.Join(top, first)}, top != "/opt"
 		}

@@ -116,7 +116,7 @@ func parse(src []byte) (root *node, err *syntaxError) {
 	}
 	b := builder{src: src, root: &node{}}
 	defer func() {
-		// The parser is written for well-meant input; if it breaks on hostile bytes, that's an answer too.
+		// The parser is written for well-meant input; if it panics on hostile bytes, they are rejected too.
 		if r := recover(); r != nil {
 			root, err = nil, syntax(b.last, "not valid TOML near here")
 		}
@@ -373,7 +373,7 @@ func integer(s string, off int) (int64, *syntaxError) {
 	return n, nil
 }
 
-// quote makes a name safe for a message: hostile names hold control characters, and may be long.
+// quote makes a name safe for a message: hostile names contain control characters, and may be long.
 func quote(s string) string {
 	const longest = 60
 	if len(s) > longest {
