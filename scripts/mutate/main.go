@@ -43,9 +43,14 @@ var checkedBy = map[string][]string{
 	"internal/policy/hostfs":   {"internal/policy/policyfile"},
 	"internal/policy/netname":  {"internal/policy"},
 	"internal/policy/tomltext": {"internal/policy/explain", "internal/policy/policyfile"},
+	"internal/loader/bpffs":    {"internal/loader", "internal/loader/cgroupsock"},
 	"internal/loader/image":    {"internal/loader"}, // TestAgree compares the BPF programs' decisions with the policy's
 	"internal/egress/dns":      {"internal/egress"},
 	"internal/egress/relay":    {"internal/egress"},
+	"internal/session/launch":  {"internal/session"},
+	"internal/session/network": {"internal/session"},
+	"internal/daemon/peer":     {"internal/daemon"},
+	"internal/proc":            {"internal/session", "internal/session/launch"},
 }
 
 func main() {
