@@ -51,15 +51,15 @@ func newAgent(a *app) *cobra.Command {
 		Short: "run a coding agent under a policy that is made for it",
 		Long: `toolguard agent: run a coding agent, and everything it starts, as exec does: with the workspace to work in, the
 agent's own state and the hosts of its model. It can't change its settings, hooks and servers (MCP) outside of the
-workspace, nor read the keys of others.
+workspace, nor read the keys of other agents.
 
-NAME is ` + orList(names) + `. What counts is the agent's preset
-(toolguard policy show preset:NAME), what is detected in the workspace, and the policies that --policy adds, or else the
-user's own for the workspace. What this machine can't enforce of the preset alone, such as the hosts under landlock
-without root, doesn't keep the agent from starting: the second of the three lines at the start names it. The exit
+NAME is ` + orList(names) + `. The policy is the agent's preset
+(toolguard policy show preset:NAME), the presets detected for the workspace, and the policies that --policy adds, or
+else the user's own for the workspace. The agent starts although this machine can't enforce some rules of the preset,
+such as the hosts under landlock without root: the second of the three lines at the start names them. The exit
 status is that of exec.`,
 		Example: `  toolguard agent claude
-  toolguard agent codex -- --no-daemon -s danger-full-access    # what is behind -- is the agent's own
+  toolguard agent codex -- --no-daemon -s danger-full-access    # the arguments after -- are the agent's own
   toolguard agent opencode --policy ../more.toml                # further files, hosts and variables
   toolguard agent claude --dry-run                              # what would be enforced here, and what wouldn't`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -106,7 +106,7 @@ func (a *app) agent(f *execFlags, x agent, args []string) error {
 	return a.exec(f, append([]string{x.Program}, args...))
 }
 
-// makeFile makes a file beneath the home where there's none, as far as it can.
+// makeFile makes a missing file beneath the home, and ignores a failure.
 func makeFile(path, text string) {
 	root, err := os.OpenRoot(home())
 	if err != nil {
@@ -135,7 +135,7 @@ func (a *app) compile(f *execFlags, tmp string) (*policy.Compiled, error) {
 	return a.load(&f.policyFlags, tmp)
 }
 
-// allowed are the ids of the rules that need not be enforced: those that are named, and with an agent those of its presets.
+// allowed returns the ids of the rules that need not be enforced: the named ones, and with an agent those of its presets.
 func (f *execFlags) allowed(c *policy.Compiled) []string {
 	ids := slices.Clone(f.degraded)
 	for _, r := range c.Rules {

@@ -34,13 +34,13 @@ func newAllow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "allow [flags] [N...]",
 		Short: "add to a policy what allows the last run's denials",
-		Long: `toolguard allow: adds to a policy what would have allowed the last run's denials, all of them or those with these
+		Long: `toolguard allow: adds rules to a policy that would have allowed the last run's denials, all of them or those with these
 numbers ('toolguard why' lists them), shows it first, and asks.
 
-It's appended to the file, of which everything else stays as it is, and only if the file loads with it, allows what was
-denied, and takes nothing else away; otherwise nothing is written. Secrets, protected files and sockets of root's aren't
-granted without --force. The exit status is 0 when the policy allows what was asked for, 1 when it doesn't, 2 when
-something went wrong.`,
+The rules are appended to the file, of which everything else stays as it is, and only if the file loads with them,
+allows the denied access, and removes no other permission; otherwise nothing is written. Secrets, protected files and
+sockets of root's aren't granted without --force. The exit status is 0 when the policy allows the denied access, 1 when
+it doesn't, 2 when something went wrong.`,
 		Example: `  toolguard allow                                # everything that is suggested, to the policy of that run
   toolguard allow 1 3 --policy ../policy.toml
   toolguard allow 2 --yes                        # in a script`,
@@ -76,7 +76,7 @@ something went wrong.`,
 	return cmd
 }
 
-// policyOf is the one file of the run's policy, or the user's own for its workspace if there was none; "" where it is unknown.
+// policyOf returns the one file of the run's policy, or the user's own for its workspace if there was none; "" where it is unknown.
 func policyOf(run *userfiles.Run) string {
 	switch files := run.Flags.Policies; len(files) {
 	case 0:
@@ -90,7 +90,7 @@ func policyOf(run *userfiles.Run) string {
 	return ""
 }
 
-// allow adds to a policy what allows these denials of a run; all of them, where there are no numbers.
+// allow adds rules to a policy that allow these denials of a run; all of them, where there are no numbers.
 func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 	file, old, err := readEditable(f.file)
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 	if err != nil {
 		return err
 	}
-	if len(numbers) > 0 && len(left) > 0 { // who names them means all of them
+	if len(numbers) > 0 && len(left) > 0 { // all of the named ones, or none
 		p.Text = old
 	}
 	a.out.Addition(file, output.LineDiff(string(old), string(p.Text)), left)
@@ -129,7 +129,7 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 	return nil
 }
 
-// addGrants adds what allows the denials to the policy's text.
+// addGrants adds rules that allow the denials to the policy's text.
 func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (left []output.NotAdded, err error) {
 	for i := range run.Denials {
 		d := &run.Denials[i]
@@ -138,10 +138,10 @@ func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (
 		}
 		g := grantOf(d)
 		text, err := p.Add(&g, force)
-		var refusal *grant.Rejection
+		var rejection *grant.Rejection
 		switch {
-		case errors.As(err, &refusal):
-			left = append(left, output.NotAdded{N: i + 1, Denial: d, Why: refusal})
+		case errors.As(err, &rejection):
+			left = append(left, output.NotAdded{N: i + 1, Denial: d, Why: rejection})
 		case err != nil:
 			return nil, err
 		default:
@@ -151,7 +151,7 @@ func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (
 	return left, nil
 }
 
-// policyToEdit is a file of the run's policy, or else one that counts alone, with a text that may become another.
+// policyToEdit returns a file of the run's policy, or else one that applies alone, with a text that can be changed.
 func policyToEdit(run *userfiles.Run, file string, text []byte) *grant.Policy {
 	flags, _ := flagsOf(run)
 	e := edited{name: file, text: text}
@@ -166,7 +166,7 @@ func policyToEdit(run *userfiles.Run, file string, text []byte) *grant.Policy {
 	}}
 }
 
-// agree asks whether it's to be done, on a terminal.
+// agree asks for confirmation, on a terminal.
 func (a *app) agree(yes bool) error {
 	if yes {
 		return nil
@@ -215,7 +215,7 @@ func readEditable(name string) (file string, text []byte, err error) {
 	return file, text, err
 }
 
-// realFolder is where the folder of a file really is.
+// realFolder returns the canonical path of a file's folder.
 func realFolder(file string) string {
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil {
 		return dir

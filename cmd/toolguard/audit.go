@@ -22,7 +22,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
-// auditFolder is where toolguardd keeps its events.
+// auditFolder is the folder of toolguardd's events.
 const auditFolder = "/var/lib/toolguard/audit"
 
 func newAudit(a *app) *cobra.Command {
@@ -48,8 +48,8 @@ func newAuditVerify(a *app) *cobra.Command {
 		Short: "find every edit, cut, swap, removal and hole",
 		Long: `toolguard audit verify: read all of the audit, or of a copy of its folder, and name the file and line of everything
 that isn't as it was written. toolguardd may go on writing meanwhile. The exit status is 0 when all is sound, 1 when
-something isn't, 2 when it couldn't be read. Who is root can write the whole audit anew: compare the last record's
-number and hash with what was noted or sent elsewhere, or give --key.`,
+something isn't, 2 when it couldn't be read. Root can rewrite the whole audit: compare the last record's
+number and hash with a copy that is stored elsewhere, or give --key.`,
 		Example: `  toolguard audit verify
   toolguard audit verify --key d3698d9cd5200561505c8995bf7cdd1b08fa2f2d5e3b414179403935314a7362
   toolguard audit verify --json /mnt/copy | jq '.problems[]'`,
@@ -103,10 +103,10 @@ func newAuditPrune(a *app) *cobra.Command {
 	var keep string
 	cmd := &cobra.Command{
 		Use:   "prune --keep SIZE",
-		Short: "remove the oldest events, to make room",
-		Long: `toolguard audit prune: remove the audit's oldest files until the others take no more than --keep. What was removed
-is told in the audit itself, unless every sink has it, and 'toolguard audit verify' adds it up. Export it before if it
-may be asked for. It takes root, and a toolguardd that runs.`,
+		Short: "remove the oldest events, to free space",
+		Long: `toolguard audit prune: remove the audit's oldest files until the rest is no larger than --keep. The audit itself
+records the removal, unless every sink has the events, and 'toolguard audit verify' adds it up. Export the events first
+if they may be needed. It needs root, and a running toolguardd.`,
 		Example: `  toolguard audit export > events.jsonl && toolguard audit prune --keep 100MiB
   toolguard audit prune --keep 0`,
 		Args: noArgs,
@@ -119,7 +119,7 @@ may be asked for. It takes root, and a toolguardd that runs.`,
 			if err := d.client().Do("POST", api.Prune, api.PruneRequest{Bytes: int64(min(bytes, math.MaxInt64))}, &p); err != nil {
 				return err
 			}
-			a.err.Message("the audit took %s, and takes %s now", output.Amount(p.Before), output.Amount(p.After))
+			a.err.Message("the audit's size was %s, and is %s now", output.Amount(p.Before), output.Amount(p.After))
 			return nil
 		},
 	}
@@ -144,7 +144,7 @@ func folderOf(args []string) string {
 
 func isKey(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
 
-// verifyAudit has a folder verified, and shows how far that is.
+// verifyAudit verifies a folder, and shows the progress.
 func (a *app) verifyAudit(folder, key string) (*report.Report, error) {
 	p := progress{screen: a.err}
 	defer p.end()
@@ -152,7 +152,7 @@ func (a *app) verifyAudit(folder, key string) (*report.Report, error) {
 		return nil, err
 	}
 	if p.last.Report == nil {
-		return nil, errors.New("toolguardd's program doesn't say what it found: is it of this version?")
+		return nil, errors.New("toolguardd's program printed no result: is it of this version?")
 	}
 	return p.last.Report, nil
 }
@@ -189,7 +189,7 @@ func (p *progress) end() {
 	}
 }
 
-// daemonProgram runs toolguardd's program, which has in it what would make every start of toolguard slower.
+// daemonProgram runs toolguardd's program, which has the code that would make every start of toolguard slower.
 func (a *app) daemonProgram(out io.Writer, args ...string) error {
 	file, err := findDaemonProgram()
 	if err != nil {
@@ -223,5 +223,5 @@ func findDaemonProgram() (string, error) {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("it takes the program toolguardd, which isn't beside toolguard (%s): install it there", filepath.Dir(self))
+	return "", fmt.Errorf("it needs the program toolguardd, which isn't next to toolguard (%s): install it there", filepath.Dir(self))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// batchLine is the most bytes that a question may take.
+// batchLine is the most bytes that a question may have.
 const batchLine = 1 << 20
 
 // batchQuestion is one line in.
@@ -26,26 +26,26 @@ type batchQuestion struct {
 	Argv     []string        `json:"argv"`
 }
 
-// batchError is the answer to a line that is no question.
+// batchError is the answer to an invalid line.
 type batchError struct {
 	ID    json.RawMessage `json:"id"`
 	Error string          `json:"error"`
 }
 
-// batchAnswer is the answer to one that is.
+// batchAnswer is the answer to a valid one.
 type batchAnswer struct {
 	ID json.RawMessage `json:"id"`
 	output.Answer
 }
 
-// batch answers JSON lines until there are no more. The exit status is the worst of all answers, so that a caller who looks
-// at nothing else takes a denial for a denial.
+// batch answers JSON lines until there are no more. The exit status is the worst of all answers, so that a caller that reads
+// nothing else doesn't mistake a denial for an answer of allow.
 func (a *app) batch(p *policyFlags, by *backendFlags) error {
-	if err := a.takeOwn(p); err != nil {
+	if err := a.useUserPolicy(p); err != nil {
 		return err
 	}
-	b := &batcher{flags: p, by: by, judges: map[string]*judge{}}
-	if _, err := b.judge(p.tool); err != nil {
+	b := &batcher{flags: p, by: by, evaluators: map[string]*evaluator{}}
+	if _, err := b.evaluator(p.tool); err != nil {
 		return err
 	}
 	in := bufio.NewReaderSize(a.in, 64<<10)
@@ -83,13 +83,13 @@ func (a *app) batch(p *policyFlags, by *backendFlags) error {
 
 // batcher answers questions, each under the policy of its tool.
 type batcher struct {
-	flags  *policyFlags
-	by     *backendFlags
-	judges map[string]*judge
+	flags      *policyFlags
+	by         *backendFlags
+	evaluators map[string]*evaluator
 }
 
-func (b *batcher) judge(tool string) (*judge, error) {
-	if j := b.judges[tool]; j != nil {
+func (b *batcher) evaluator(tool string) (*evaluator, error) {
+	if j := b.evaluators[tool]; j != nil {
 		return j, nil
 	}
 	flags := *b.flags
@@ -98,8 +98,8 @@ func (b *batcher) judge(tool string) (*judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.judges[tool] = b.by.judge(c)
-	return b.judges[tool], nil
+	b.evaluators[tool] = b.by.evaluator(c)
+	return b.evaluators[tool], nil
 }
 
 // reply answers one line.
@@ -143,7 +143,7 @@ func (b *batcher) answer(bq *batchQuestion) (output.Answer, error) {
 	if tool == "" {
 		tool = b.flags.tool
 	}
-	j, err := b.judge(tool)
+	j, err := b.evaluator(tool)
 	if err != nil {
 		return output.Answer{}, err
 	}
@@ -152,7 +152,7 @@ func (b *batcher) answer(bq *batchQuestion) (output.Answer, error) {
 
 var errLineTooLong = fmt.Errorf("the line is longer than %d bytes", batchLine)
 
-// readLine reads the next line that isn't blank, or, where one is too long, all of it without keeping it.
+// readLine reads the next line that isn't blank, or, where one is too long, skips it.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	for {
 		var line []byte
@@ -178,8 +178,8 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// decodeStrict reads one JSON object into the struct at v. encoding/json takes keys in any case and the last of several
-// equal ones; two readers of the same question could then see two questions. So this knows no such latitude.
+// decodeStrict reads one JSON object into the struct at v. encoding/json accepts keys in any case, and the last of several
+// equal ones, so that two readers could read the same question differently. decodeStrict rejects both.
 func decodeStrict(line []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -194,7 +194,7 @@ func decodeStrict(line []byte, v any) error {
 		if err != nil {
 			return fmt.Errorf("not JSON: %w", err)
 		}
-		f, ok := fields[t.(string)] // a key: the decoder takes nothing else here
+		f, ok := fields[t.(string)] // a key: the decoder accepts nothing else here
 		if !ok {
 			return fmt.Errorf("unknown or repeated key %q", t)
 		}

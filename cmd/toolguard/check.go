@@ -45,7 +45,7 @@ of the worst answer.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if batch {
 				if len(args) > 0 {
-					return usagef(cmd, "--batch takes its questions from standard input, not from %q", args[0])
+					return usagef(cmd, "--batch reads its questions from standard input, not from %q", args[0])
 				}
 				return a.batch(&p, &by)
 			}
@@ -57,7 +57,7 @@ of the worst answer.`,
 			if err != nil {
 				return err
 			}
-			answer, here := by.judge(c).ask(q)
+			answer, here := by.evaluator(c).ask(q)
 			err = a.answer(asJSON, output.AnswerJSON(answer, here), func() { a.out.Answer(q, answer, here) })
 			if err == nil && answer.Decision != "allow" {
 				err = exitStatus(exitNo)
@@ -78,8 +78,8 @@ func newExplain(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain [flags] RESOURCE ACTION TARGET",
-		Short: "the same as check, with every rule that had a say",
-		Long: `toolguard explain: every rule that had a say in a decision, authority by authority, which one won and why.
+		Short: "the same as check, with every rule that matched",
+		Long: `toolguard explain: every rule that matched in a decision, authority by authority, which one won and why.
 
 ` + questionHelp + `
 
@@ -97,7 +97,7 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 			if err != nil {
 				return err
 			}
-			e, here := by.judge(c).explain(q)
+			e, here := by.evaluator(c).explain(q)
 			err = a.answer(asJSON, output.ExplanationJSON(e, here), func() { a.out.Explanation(q, e, here) })
 			if err == nil && e.Answer.Decision != "allow" {
 				err = exitStatus(exitNo)
@@ -114,7 +114,7 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 // question reads RESOURCE ACTION TARGET.
 func question(cmd *cobra.Command, args []string) (explain.Question, error) {
 	if len(args) < 3 {
-		return explain.Question{}, usagef(cmd, "it takes a resource, an action and a target, such as: fs read PATH")
+		return explain.Question{}, usagef(cmd, "name a resource, an action and a target, such as: fs read PATH")
 	}
 	q, msg := ask(args[0], args[1])
 	if msg != "" {
@@ -125,7 +125,7 @@ func question(cmd *cobra.Command, args []string) (explain.Question, error) {
 		return q, nil
 	}
 	if len(args) > 3 {
-		return q, usagef(cmd, "it takes one target, and %q is a second one", args[3])
+		return q, usagef(cmd, "name one target: %q is a second one", args[3])
 	}
 	if args[2] == "" {
 		return q, usagef(cmd, "the target is empty")
@@ -134,7 +134,7 @@ func question(cmd *cobra.Command, args []string) (explain.Question, error) {
 	return q, understand(&q)
 }
 
-// ask is the question without its target; msg says what is wrong with the words.
+// ask returns the question without its target; msg is the error in the words.
 func ask(resource, action string) (q explain.Question, msg string) {
 	switch resource {
 	case "fs":
@@ -169,7 +169,7 @@ func ask(resource, action string) (q explain.Question, msg string) {
 	return q, "there is no resource \"" + resource + "\": use fs, net, env or command"
 }
 
-// understand makes a target what the rules are about, or says why it's none, where that's a mistake and not a denial.
+// understand converts a target to the form that the rules have, or returns why it's invalid, where that's an error and not a denial.
 func understand(q *explain.Question) error {
 	switch q.Resource {
 	case policy.FS:
@@ -185,7 +185,7 @@ func understand(q *explain.Question) error {
 	return nil
 }
 
-// understandPath reads a path as a rule's would be: ~/ is the home, and what a shell or a library would have expanded isn't a name.
+// understandPath converts a path as in a rule: ~/ is the home, and a variable or a wildcard that a shell would have expanded is an error.
 func understandPath(q *explain.Question) error {
 	t := q.Target
 	switch msg, hint := fspath.Misread(t, false); {

@@ -33,7 +33,7 @@ func newCompletion(a *app) *cobra.Command {
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(a.out.W)
 			}
-			return usagef(cmd, "%q isn't a shell this command knows: use %s", args[0], orList(shells))
+			return usagef(cmd, "%q isn't a supported shell: use %s", args[0], orList(shells))
 		},
 	}
 }

@@ -12,8 +12,8 @@ func newDoctor(a *app) *cobra.Command {
 	var asJSON, verbose bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "tell what this machine can enforce, and how to get what is missing",
-		Long: `toolguard doctor: what this machine enforces for this user, what it doesn't, and what would give more. With --verbose,
+		Short: "show what this machine can enforce, and how to enforce more",
+		Long: `toolguard doctor: what this machine enforces for this user, what it doesn't, and how to enforce more. With --verbose,
 also every probe, and what each backend never sees. Nothing is changed. The exit status is 1 when there is no usable
 backend.`,
 		Example: `  toolguard doctor

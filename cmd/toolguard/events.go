@@ -15,8 +15,8 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// handed is the descriptor that --events names; ok is false when it names a file.
-func (f *execFlags) handed() (n string, ok bool) {
+// inherited returns the descriptor that --events names; ok is false when it names a file.
+func (f *execFlags) inherited() (n string, ok bool) {
 	if f.events == "-" {
 		return "1", true
 	}
@@ -25,7 +25,7 @@ func (f *execFlags) handed() (n string, ok bool) {
 
 // eventsFile is the path of the file that --events names; "" when it names none.
 func (f *execFlags) eventsFile() string {
-	n, ok := f.handed()
+	n, ok := f.inherited()
 	if !ok {
 		return f.events
 	}
@@ -37,7 +37,7 @@ func (f *execFlags) eventsFile() string {
 	return file
 }
 
-// openEvents opens what --events names. end waits until it has written its queue, and reports what it dropped.
+// openEvents opens the target that --events names. end waits until it has written its queue, and reports what it dropped.
 func (a *app) openEvents(f *execFlags) (q *event.Queue, end func(), err error) {
 	if f.events == "" {
 		return nil, func() {}, nil
@@ -59,17 +59,17 @@ func (a *app) openEvents(f *execFlags) (q *event.Queue, end func(), err error) {
 	return q, func() { a.endEvents(f, q, file) }, nil
 }
 
-// endEvents waits for the queue, and says what didn't get through it.
+// endEvents waits for the queue, and reports the dropped events.
 func (a *app) endEvents(f *execFlags, q *event.Queue, file *os.File) {
 	missing, why := q.Close()
 	if f.unrecorded {
-		return // the error says it
+		return // the error reports it
 	}
 	if missing > 0 {
 		a.err.Warn("%s didn't reach --events %s: %v", output.Count(missing, "event"), f.events, why)
 		return // a write may still be under way
 	}
-	if _, handed := f.handed(); handed {
+	if _, inherited := f.inherited(); inherited {
 		return
 	}
 	if err := file.Close(); err != nil {
@@ -77,9 +77,9 @@ func (a *app) endEvents(f *execFlags, q *event.Queue, file *os.File) {
 	}
 }
 
-// eventsTarget opens what events are written to, unless the command could rewrite it.
+// eventsTarget opens the target of the events, unless the command could rewrite it.
 func (f *execFlags) eventsTarget() (*os.File, error) {
-	n, ok := f.handed()
+	n, ok := f.inherited()
 	if !ok {
 		return f.openFile()
 	}
@@ -106,8 +106,8 @@ func (f *execFlags) openFile() (*os.File, error) {
 	return file, f.notShared(int(file.Fd()))
 }
 
-// notShared rejects a file that the command gets as one of its descriptors: it could cut it off and overwrite it. What goes
-// into a pipe or to a terminal can't be taken back that way.
+// notShared rejects a file that the command gets as one of its descriptors: it could truncate and overwrite it. Events
+// in a pipe or on a terminal can't be removed that way.
 func (f *execFlags) notShared(fd int) error {
 	var events, kept unix.Stat_t
 	if err := unix.Fstat(fd, &events); err != nil {
@@ -129,13 +129,13 @@ func (f *execFlags) notShared(fd int) error {
 	return nil
 }
 
-// descriptor is the number of an open descriptor that was handed to this process.
+// descriptor is the number of an open descriptor that this process inherited.
 func descriptor(n string) (int, error) {
 	fd, err := strconv.Atoi(n)
 	if err != nil || fd < 0 {
 		return -1, errors.New("write fd: and a number, such as fd:3")
 	}
-	// What toolguard was given has survived an execve; what it opened itself is closed by one, and isn't meant.
+	// An inherited descriptor has survived an execve; toolguard's own are closed by one, and are rejected.
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil || flags&unix.FD_CLOEXEC != 0 {
 		return -1, errors.New("this descriptor isn't open")

@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 )
 
-// sessionPath is where a session is asked for.
+// sessionPath returns the path of a session in toolguardd's API.
 func sessionPath(id string) string { return api.Sessions + "/" + url.PathEscape(id) }
 
 func newEvents(a *app) *cobra.Command {
@@ -23,10 +23,10 @@ func newEvents(a *app) *cobra.Command {
 	filter := map[string]*string{}
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "tell what toolguardd's sessions are refused, and when they begin and end",
-		Long: `toolguard events: print events as they happen, until it's interrupted; with --since those that were kept since
-then, with --since and --follow both, without a hole between. You see those of your own sessions, root sees all. When
-toolguardd ends while they're followed it exits with 2: what happens then isn't told here.`,
+		Short: "print the denials, starts and ends of toolguardd's sessions",
+		Long: `toolguard events: print events as they happen, until it's interrupted; with --since those that were stored since
+then, with --since and --follow both, without a gap between. You see those of your own sessions, root sees all. When
+toolguardd ends while they're followed it exits with 2: later events aren't printed.`,
 		Example: `  toolguard events
   toolguard events --since 1h --kind denial
   toolguard events --since all --follow --session 40b8dd0b28f61937
@@ -60,8 +60,8 @@ toolguardd ends while they're followed it exits with 2: what happens then isn't 
 	} {
 		filter[f[0]] = cmd.Flags().String(f[0], "", f[1])
 	}
-	cmd.Flags().StringVar(&since, "since", "", "begin with what was kept since `WHEN`: 90s, 2h, a time such as 2026-11-21T08:15:02Z, all")
-	cmd.Flags().BoolVarP(&goOn, "follow", "f", false, "with --since, go on with what happens then; without it that's what is done")
+	cmd.Flags().StringVar(&since, "since", "", "begin with the events since `WHEN`: 90s, 2h, a time such as 2026-11-21T08:15:02Z, all")
+	cmd.Flags().BoolVarP(&goOn, "follow", "f", false, "with --since, go on with new events; without --since that is the default")
 	choiceFlag(cmd, &format, "format", "how they're written", "text", "ocsf", "ocsf-1.8", "ecs")
 	complete(cmd, "kind", "denial", "exec", "session_start", "session_end", "gap", "daemon")
 	d.completeSession(cmd)

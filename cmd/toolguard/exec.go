@@ -43,10 +43,10 @@ func newExec(a *app) *cobra.Command {
 		Short: "run a command under a policy",
 		Long: `toolguard exec: run a command, and everything it starts, with access to what the policy grants and to nothing else.
 
-The exit status is the command's own, 128+N when signal N ended it, 125 when toolguard failed or refused and nothing
-was started, 126 when the command may not be executed, 127 when there is no such command. Standard output belongs to
-the command alone. What was denied is told on standard error after the command ends. Events that go where the command
-can write too (--events -, a pipe) are for watching: it can write what looks like one, and a file is refused.
+The exit status is the command's own, 128+N when signal N ended it, 125 when toolguard failed or the policy can't be
+enforced (nothing was started), 126 when the command may not be executed, 127 when there is no such command. Standard
+output belongs to the command alone. Denials are reported on standard error after the command ends. Events that go where
+the command can write too (--events -, a pipe) aren't trustworthy, as it can write false ones; a file is rejected there.
 
 Flags end at the first word that isn't one, or at "--": what follows is the command with its own flags.`,
 		Example: `  toolguard exec -- python3 build.py                            # under the policy of 'policy init', or the default
@@ -72,20 +72,20 @@ Flags end at the first word that isn't one, or at "--": what follows is the comm
 	cmd.Flags().SetInterspersed(false)
 	f.policyFlags.define(cmd)
 	f.defineRun(cmd)
-	cmd.Flags().IntSliceVar(&f.passFDs, "pass-fd", nil, "let the command keep descriptor `N`, beside 0, 1 and 2")
+	cmd.Flags().IntSliceVar(&f.passFDs, "pass-fd", nil, "pass descriptor `N` to the command, in addition to 0, 1 and 2")
 	cmd.Flags().BoolVar(&f.linger, "linger", false, "leave the command's other processes running when it ends")
 	return cmd
 }
 
-// defineRun adds the flags of whatever runs a command under a policy.
+// defineRun adds the flags of a command that runs another one under a policy.
 func (f *execFlags) defineRun(cmd *cobra.Command) {
 	f.backendFlags.define(cmd)
 	cmd.Flags().StringVar(&f.events, "events", "", "append events to `FILE`; - is standard output, fd:N an open descriptor")
 	choiceFlag(cmd, &f.format, "format", "how events are written", "ocsf", "ocsf-1.8", "ecs", "text")
-	choiceFlag(cmd, &f.report, "report", "when to tell what was denied; auto: when something was", "auto", "always", "never")
+	choiceFlag(cmd, &f.report, "report", "when to report denials; auto: when there are some", "auto", "always", "never")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be enforced and start nothing")
-	cmd.Flags().StringVar(&f.limits, "limits", "", "limits `K=V,…` beside the policy's, such as memory=1GiB,pids=64; the smaller counts")
-	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "no remarks: on what isn't enforced, on rules that match nothing, on which policy is taken, on denials that can't be seen")
+	cmd.Flags().StringVar(&f.limits, "limits", "", "limits `K=V,…` in addition to the policy's, such as memory=1GiB,pids=64; the smaller one applies")
+	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "no remarks: on what isn't enforced, on rules that match nothing, on which policy is used, on denials that can't be seen")
 	cmd.Flags().BoolVar(&f.json, "json", false, "with --dry-run: print JSON, for machines")
 }
 
@@ -149,7 +149,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		},
 	})
 	if err == nil || len(r.Denials) > 0 {
-		a.reportDenials(f, c, r, err == nil && r.Code == 0, a.keepRun(f, c, argv, r))
+		a.reportDenials(f, c, r, err == nil && r.Code == 0, a.saveRun(f, c, argv, r))
 	}
 	if err != nil {
 		f.unrecorded = errors.Is(err, session.ErrUnrecorded)
@@ -172,7 +172,7 @@ func (a *app) begins(f *execFlags, c *policy.Compiled) func(backend.Report) {
 	return a.err.Begin
 }
 
-// warnUnmatched names the rules that can match nothing here.
+// warnUnmatched warns of the rules that can match nothing here.
 func (a *app) warnUnmatched(f *execFlags, c *policy.Compiled) {
 	if f.quiet {
 		return
@@ -185,7 +185,7 @@ func (a *app) warnUnmatched(f *execFlags, c *policy.Compiled) {
 // endSession leaves nothing of the session behind.
 func (a *app) endSession(s *session.Session) {
 	if err := s.Close(); err != nil {
-		a.err.Warn("not everything of the session could be taken back: %v", err)
+		a.err.Warn("not everything of the session could be removed: %v", err)
 	}
 }
 
@@ -194,7 +194,7 @@ func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result, 
 	switch {
 	case f.report == "always" || f.report == "auto" && (len(r.Denials) > 0 || r.WhyLost != ""):
 		if well && f.report != "always" {
-			r.RemovedEnv = nil // which nothing missed
+			r.RemovedEnv = nil // the command succeeded without them
 		}
 		rest := ""
 		switch {
@@ -206,8 +206,8 @@ func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result, 
 		a.err.Report(r, c.Name, output.ReportOptions{Rest: rest, Numbered: kept, Lines: output.ReportLines})
 	case f.report == "auto" && !well && !r.Visible && !f.quiet:
 		policies := slices.Concat(f.presets, f.files)
-		if f.taken != "" && f.presets == nil {
-			policies = nil // check takes it, too
+		if f.userPolicy != "" && f.presets == nil {
+			policies = nil // check uses it, too
 		}
 		a.err.DenialsUnseen(r, policies)
 	}

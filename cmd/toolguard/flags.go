@@ -44,7 +44,7 @@ func choiceFlag(cmd *cobra.Command, p *string, name, help string, values ...stri
 
 // complete lets the shell complete the values of a flag.
 func complete(cmd *cobra.Command, flag string, values ...string) {
-	// The only error is a flag that isn't there, or twice the same: a mistake in this program.
+	// The only error is an unknown flag, or one that is completed twice: a bug in this program.
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
 	}
@@ -58,7 +58,7 @@ func orList(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// flagError puts pflag's messages into words of ours.
+// flagError rewrites pflag's messages in toolguard's style.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError
@@ -83,7 +83,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &output.UsageError{Command: cmd.CommandPath(), Msg: err.Error()}
 }
 
-// noEmptyFlags rejects a flag whose value is empty, as --events "$FILE" is where FILE isn't set: it would count as not given.
+// noEmptyFlags rejects a flag whose value is empty, as --events "$FILE" is where FILE isn't set: it would count as absent.
 func noEmptyFlags(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.Type() == "string" && f.Value.String() == "" {
@@ -100,8 +100,8 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// nearFlag is the flag of cmd that name was probably meant to be, or "". Cobra knows how near two words are, but only for
-// commands; so the flags are put to it as such.
+// nearFlag returns the flag of cmd that is nearest to name, or "". Cobra compares only names of commands, so
+// nearFlag passes it the flags as commands.
 func nearFlag(cmd *cobra.Command, name string) string {
 	if len(name) < 2 {
 		return ""

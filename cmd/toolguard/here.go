@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
-// backendFlags select what is to enforce a policy, and what need not be enforced.
+// backendFlags select the backend that enforces a policy, and the rules that need not be enforced.
 type backendFlags struct {
 	backend  string
 	daemon   string
@@ -20,7 +20,7 @@ type backendFlags struct {
 }
 
 func (f *backendFlags) define(cmd *cobra.Command) {
-	choiceFlag(cmd, &f.backend, "backend", "what enforces the policy; auto takes the best that is there", append([]string{"auto"}, backend.Backends...)...)
+	choiceFlag(cmd, &f.backend, "backend", "what enforces the policy; auto selects the best one available", append([]string{"auto"}, backend.Backends...)...)
 	choiceFlag(cmd, &f.daemon, "daemon", "whether toolguardd must, may or may not take part", "auto", "require", "none")
 	cmd.Flags().StringSliceVar(&f.degraded, "allow-degraded", nil, "start although the rules `ID,…` aren't enforced; exec --dry-run prints the ids")
 }
@@ -34,43 +34,43 @@ func (f *backendFlags) given(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"backend", "daemon", "allow-degraded"}, cmd.Flags().Changed)
 }
 
-// judge answers questions under one policy, for the policy and for this machine.
-type judge struct {
+// evaluator answers questions under one policy, for the policy and for this machine.
+type evaluator struct {
 	policy *policy.Compiled
 	report backend.Report
-	err    error // why nothing starts under the policy here, whatever it says
+	err    error // why no command starts under any policy here
 }
 
-func (f *backendFlags) judge(c *policy.Compiled) *judge {
-	j := &judge{policy: c}
+func (f *backendFlags) evaluator(c *policy.Compiled) *evaluator {
+	j := &evaluator{policy: c}
 	j.report, j.err = f.report(c)
 	return j
 }
 
-func (j *judge) ask(q explain.Question) (explain.Answer, backend.Here) {
+func (j *evaluator) ask(q explain.Question) (explain.Answer, backend.Here) {
 	_, a := explain.Ask(j.policy, hostfs.Machine{}, q)
 	return a, j.here(q, a, func() []explain.LayerExplanation { return explain.Explain(j.policy, hostfs.Machine{}, q).Layers })
 }
 
-func (j *judge) explain(q explain.Question) (explain.Explanation, backend.Here) {
+func (j *evaluator) explain(q explain.Question) (explain.Explanation, backend.Here) {
 	e := explain.Explain(j.policy, hostfs.Machine{}, q)
 	return e, j.here(q, e.Answer, func() []explain.LayerExplanation { return e.Layers })
 }
 
-// starts is whether, and by which backend, a command starts under the policy.
-func (j *judge) starts() *output.Starts {
+// starts returns whether, and by which backend, a command starts under the policy.
+func (j *evaluator) starts() *output.Starts {
 	return &output.Starts{Backend: j.report.Backend, Starts: j.err == nil && len(j.report.Blocking) == 0, Instead: j.report.Instead}
 }
 
-// warnings are what isn't enforced of the policy.
-func (j *judge) warnings() []explain.Warning {
+// warnings returns the rules of the policy that aren't enforced.
+func (j *evaluator) warnings() []explain.Warning {
 	if j.err != nil {
 		return []explain.Warning{{Code: "not-enforced", Msg: "nothing starts under this policy here: " + j.err.Error()}}
 	}
 	return j.report.Warnings()
 }
 
-func (j *judge) here(q explain.Question, a explain.Answer, layers func() []explain.LayerExplanation) backend.Here {
+func (j *evaluator) here(q explain.Question, a explain.Answer, layers func() []explain.LayerExplanation) backend.Here {
 	if j.err != nil {
 		return backend.Here{StartError: j.err.Error()}
 	}

@@ -18,26 +18,26 @@ import (
 	"github.com/toolguard/toolguard/internal/userfiles"
 )
 
-// keepRun keeps what was denied, for why and allow. With --report never nothing is kept, and what was kept before stays.
-func (a *app) keepRun(f *execFlags, c *policy.Compiled, argv []string, r session.Result) (kept bool) {
+// saveRun stores the denials, for why and allow. With --report never it stores nothing, and the previous record stays.
+func (a *app) saveRun(f *execFlags, c *policy.Compiled, argv []string, r session.Result) (kept bool) {
 	switch own := ownFolders(); {
 	case f.report == "never", nested():
 	case len(r.Denials) == 0:
-		_ = own.RemoveRun(c.Workspace) // else why says of which run it speaks
+		_ = own.RemoveRun(c.Workspace) // a stale record would be of another run
 	default:
 		err := own.SaveRun(f.run(c, argv, r))
 		if err != nil && !f.quiet {
-			a.err.Message("what was denied can't be kept for 'toolguard why': %v", err)
+			a.err.Message("the denials can't be stored for 'toolguard why': %v", err)
 		}
 		return err == nil
 	}
 	return false
 }
 
-// nested says whether this toolguard was most likely started within a session, which may not write what is kept: to try would be a denial there.
+// nested reports whether this toolguard was most likely started in a session, which may not write the record: an attempt would be a denial there.
 func nested() bool { return strings.HasPrefix(filepath.Base(os.TempDir()), api.TmpPrefix) }
 
-// run is what is kept of a run.
+// run is the stored record of a run.
 func (f *execFlags) run(c *policy.Compiled, argv []string, r session.Result) userfiles.Run {
 	dir, _ := f.folder() // it was known at the start
 	kept := userfiles.Run{
@@ -66,7 +66,7 @@ func (f *execFlags) run(c *policy.Compiled, argv []string, r session.Result) use
 	return kept
 }
 
-// flagsOf are the flags of the run.
+// flagsOf returns the flags of the run.
 func flagsOf(r *userfiles.Run) (policyFlags, backendFlags) {
 	f := &r.Flags
 	p := policyFlags{
@@ -76,7 +76,7 @@ func flagsOf(r *userfiles.Run) (policyFlags, backendFlags) {
 	return p, backendFlags{backend: f.Backend, daemon: f.Daemon, degraded: f.Degraded}
 }
 
-// grantOf is a denial as its grant is looked for.
+// grantOf converts a denial for package grant.
 func grantOf(d *userfiles.Denial) grant.Denial {
 	return grant.Denial{
 		Resource: d.Resource, Capability: d.Capability, Target: d.Target, Reason: d.Reason, Asked: d.Asked, Suggest: d.Suggest,
@@ -92,7 +92,7 @@ type edited struct {
 	read bool // it's of the policy
 }
 
-// Read is what policyfile.Files says.
+// Read implements policyfile.Files.
 func (e *edited) Read(path string, limit int) ([]byte, error) {
 	if path == e.name {
 		e.read = true

@@ -23,67 +23,67 @@ import (
 	"github.com/toolguard/toolguard/internal/userfiles"
 )
 
-// hostPolicies is where the host's policies are: they restrict every session of the machine.
+// hostPolicies is the folder of the host's policies: they restrict every session of the machine.
 const hostPolicies = "/etc/toolguard/policy.d"
 
-// policyFlags select which policy counts, for whom and where.
+// policyFlags select the policy, and the tool, agent and workspace that it applies to.
 type policyFlags struct {
-	files     []string
-	tool      string
-	agent     string
-	workspace string
-	limits    string
-	noDetect  bool
-	command   string       // what is to run, as it's named; "" where nothing is
-	presets   []string     // of the coding agent that is to run: they count before the files, and what is detected before them
-	ensure    bool         // folders that rules with ensure = true name are made
-	reads     bool         // the policy is looked at, and no command is to run under it, nor a question to be answered
-	own       []string     // files of toolguard's own, which no policy lets a command write
-	taken     string       // the user's own policy, which was taken as no other is named
-	quiet     bool         // no remarks
-	dir       string       // the current folder; "" is this process's
-	edited    *edited      // a file of the policy with another text than it has; nil: none
-	running   *api.Session // whose policy it's to be; nil: of a session that this process starts
+	files      []string
+	tool       string
+	agent      string
+	workspace  string
+	limits     string
+	noDetect   bool
+	command    string       // the command to run, as it's named; "" where there is none
+	presets    []string     // of the coding agent to run: they come before the files, and detected presets before them
+	ensure     bool         // folders that rules with ensure = true name are made
+	reads      bool         // the policy is looked at, and no command is to run under it, nor a question to be answered
+	own        []string     // files of toolguard's own, which no policy lets a command write
+	userPolicy string       // the user's own policy, where no other one is named
+	quiet      bool         // no remarks
+	dir        string       // the current folder; "" is this process's
+	edited     *edited      // a file of the policy with another text than it has; nil: none
+	running    *api.Session // whose policy it's to be; nil: of a session that this process starts
 }
 
-// define adds the flags to a command that takes a policy.
+// define adds the flags to a command that has a policy.
 func (p *policyFlags) define(cmd *cobra.Command) {
 	p.defineFiles(cmd, "a policy: `FILE` or preset:NAME; repeated ones are merged (default: the user's own for the workspace, else the built-in one)")
 	p.defineContext(cmd)
 }
 
-// defineFiles adds the flags that select which policies count.
+// defineFiles adds the flags that select the policies.
 func (p *policyFlags) defineFiles(cmd *cobra.Command, help string) {
 	cmd.Flags().StringArrayVar(&p.files, "policy", nil, help)
 	if err := cmd.RegisterFlagCompletionFunc("policy", completePolicy); err != nil {
 		panic(err) // a mistake in this program
 	}
-	cmd.Flags().BoolVar(&p.noDetect, "no-detect", false, "take no presets into the built-in default policy for what the workspace, the command and PATH are")
+	cmd.Flags().BoolVar(&p.noDetect, "no-detect", false, "don't add detected presets for the workspace, the command and PATH to the built-in default policy")
 }
 
-// defineContext adds the flags that select for whom and where a policy counts.
+// defineContext adds the flags that select the tool, agent and workspace of a policy.
 func (p *policyFlags) defineContext(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVar(&p.tool, "tool", "", "on behalf of which tool: what the policy says in [tools.`NAME`.access] counts too")
-	cmd.Flags().StringVar(&p.agent, "agent", "", "on behalf of which agent: what the policy says of `NAME` counts too")
+	cmd.Flags().StringVar(&p.tool, "tool", "", "on behalf of which tool: the policy's [tools.`NAME`.access] applies too")
+	cmd.Flags().StringVar(&p.agent, "agent", "", "on behalf of which agent: the policy's rules for `NAME` apply too")
 	p.defineWorkspace(cmd)
 }
 
 func (p *policyFlags) defineWorkspace(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.workspace, "workspace", "", "take relative paths from `DIR`, whatever the policy says")
+	cmd.Flags().StringVar(&p.workspace, "workspace", "", "relative paths are relative to `DIR`; overrides the policy's workspace")
 	if err := cmd.MarkFlagDirname("workspace"); err != nil {
 		panic(err) // a mistake in this program
 	}
 }
 
-// with is p with another policy.
+// with returns p with another policy.
 func (p *policyFlags) with(file string) *policyFlags {
 	q := *p
 	q.files = []string{file}
 	return &q
 }
 
-// folder is the current folder.
+// folder returns the current folder.
 func (p *policyFlags) folder() (string, error) {
 	if p.dir != "" {
 		return p.dir, nil
@@ -97,8 +97,8 @@ func (p *policyFlags) folder() (string, error) {
 	return dir, nil
 }
 
-// takeOwn has the user's own policy for the workspace count where the flags name none, and says so.
-func (a *app) takeOwn(p *policyFlags) error {
+// useUserPolicy selects the user's own policy for the workspace where the flags name none, and reports it.
+func (a *app) useUserPolicy(p *policyFlags) error {
 	if len(p.files) > 0 {
 		return nil
 	}
@@ -113,15 +113,15 @@ func (a *app) takeOwn(p *policyFlags) error {
 	if err != nil || file == "" {
 		return err
 	}
-	p.files, p.taken = []string{file}, file
+	p.files, p.userPolicy = []string{file}, file
 	if !p.quiet {
 		a.err.Message("the policy is %s, the user's own for %s", file, of)
 	}
 	return nil
 }
 
-// letRead lets the session read its own policy, which toolguard looks for and takes within the session, too.
-func letRead(src *policy.Source, file string) {
+// grantRead lets the session read its own policy, which a toolguard in the session uses, too.
+func grantRead(src *policy.Source, file string) {
 	for i := range src.Layers {
 		if l := &src.Layers[i]; l.Authority == policy.Session && len(l.Runtime) > 0 {
 			l.Runtime = append(slices.Clip(l.Runtime), policy.FSRule{Path: file, Caps: policy.Read, Optional: true, Position: policy.Position{File: policy.UserFolders}})
@@ -129,17 +129,17 @@ func letRead(src *policy.Source, file string) {
 	}
 }
 
-// ownFolders are this user's.
+// ownFolders returns this user's folders.
 func ownFolders() userfiles.Folders { return userfiles.Of(home(), os.Getenv) }
 
-// defaultFolders are those of a user of whom nothing but the home is known.
+// defaultFolders returns the folders of a user with only the home known.
 func defaultFolders(home string) []string {
 	return userfiles.Of(home, func(string) string { return "" }).All()
 }
 
 // load reads and compiles the policy that the flags name, or else the user's own.
 func (a *app) load(p *policyFlags, tmp string) (*policy.Compiled, error) {
-	if err := a.takeOwn(p); err != nil {
+	if err := a.useUserPolicy(p); err != nil {
 		return nil, err
 	}
 	return p.load(tmp)
@@ -160,7 +160,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 		never = homes()
 	}
 	hidden := tty == "" && controlled()
-	if s := p.running; s != nil { // not who asks for it
+	if s := p.running; s != nil { // the session's user, not the caller
 		userHome, tty, hidden, own = s.Home, s.Terminal, s.Hidden, defaultFolders(s.Home)
 	} else if of := homes(); len(of) > 1 {
 		own = append(own, defaultFolders(of[1])...)
@@ -178,8 +178,8 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 		return nil, err
 	}
 	src.Own = own
-	if p.taken != "" {
-		letRead(src, p.taken)
+	if p.userPolicy != "" {
+		grantRead(src, p.userPolicy)
 	}
 	if p.ensure {
 		if err := policyfile.Ensure(src); err != nil {
@@ -201,7 +201,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	return c, checkSyscalls(c)
 }
 
-// home is the user's home folder, or "" where there's none.
+// home returns the user's home folder, or "" where there's none.
 func home() string {
 	if h := os.Getenv("HOME"); filepath.IsAbs(h) {
 		return h
@@ -209,7 +209,7 @@ func home() string {
 	return ""
 }
 
-// homes are the home and, under sudo, that of the user who called it, whose projects are worked on; "/" where none is known.
+// homes returns the home and, under sudo, that of the calling user, whose projects are the workspaces; "/" where none is known.
 func homes() []string {
 	list := []string{cmp.Or(home(), "/")}
 	if id := os.Getenv("SUDO_UID"); id != "" && os.Geteuid() == 0 {
@@ -220,8 +220,8 @@ func homes() []string {
 	return list
 }
 
-// holdsHome reports whether a home is in a folder, or is it.
-func holdsHome(dir string) bool {
+// containsHome reports whether a home is in a folder, or is it.
+func containsHome(dir string) bool {
 	dir, err := filepath.EvalSymlinks(dir)
 	return err == nil && slices.ContainsFunc(homes(), func(home string) bool {
 		home, gone := filepath.EvalSymlinks(home)
@@ -229,7 +229,7 @@ func holdsHome(dir string) bool {
 	})
 }
 
-// searchPath is where programs are looked up: PATH, or where execvp looks without one.
+// searchPath is the list of folders for programs: PATH, or where execvp looks without one.
 func searchPath() string {
 	if p, ok := os.LookupEnv("PATH"); ok {
 		return p
@@ -237,7 +237,7 @@ func searchPath() string {
 	return "/usr/bin:/bin"
 }
 
-// terminal is the terminal that one of the three standard streams is, or "". Only Linux has it in /proc.
+// terminal returns the terminal that one of the three standard streams is, or "". Only Linux has it in /proc.
 func terminal() string {
 	if runtime.GOOS != "linux" {
 		return ""
@@ -250,8 +250,8 @@ func terminal() string {
 	return ""
 }
 
-// controlled says that there is a controlling terminal. When none of the three standard streams is one, what is typed there is
-// meant for others.
+// controlled reports whether there is a controlling terminal. When none of the three standard streams is one, its input is
+// for other programs.
 func controlled() bool {
 	tty, err := syscall.Open("/dev/tty", syscall.O_RDONLY|syscall.O_NOCTTY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err == nil {
@@ -268,7 +268,7 @@ func (a *app) readFile(name string) ([]byte, error) {
 	if name == "-" {
 		text, err := io.ReadAll(io.LimitReader(a.in, most+1))
 		if err == nil && len(text) > most {
-			err = fmt.Errorf("standard input holds more than %d bytes", most)
+			err = fmt.Errorf("standard input has more than %d bytes", most)
 		}
 		return text, err
 	}
@@ -290,12 +290,12 @@ func completePolicy(_ *cobra.Command, _ []string, typed string) ([]string, cobra
 // noArgs rejects arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef(cmd, "it takes no argument, and %q is one", args[0])
+		return usagef(cmd, "%q is an argument, and the command has none", args[0])
 	}
 	return nil
 }
 
-// environNames are the names of the variables in env.
+// environNames returns the names of the variables in env.
 func environNames(env []string) []string {
 	var names []string
 	for _, kv := range env {

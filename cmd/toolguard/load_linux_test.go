@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// A policy for a session that runs speaks of that session's home, terminal and files, whichever user types the command.
+// A policy for a running session is loaded for that session's home, terminal and files, whichever user reloads it.
 func TestLoadForRunning(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)

@@ -7,8 +7,8 @@ import (
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 )
 
-// The runtime would go on watching the cgroup's processor limit, for a program that computes next to nothing: hence the setting
-// above. Nothing but GOMAXPROCS in the environment keeps it from reading the limit once, at the start.
+// The setting above stops the runtime from polling the cgroup's processor limit, which this program doesn't need. Only GOMAXPROCS
+// in the environment also stops it from reading the limit once, at the start.
 func main() {
 	growStack()
 	a := &app{in: os.Stdin, out: output.NewFile(os.Stdout), err: output.NewFile(os.Stderr)}

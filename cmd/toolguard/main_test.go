@@ -15,12 +15,12 @@ import (
 	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
-// TestMain makes this program a command of the stories in testdata.
+// TestMain makes this program a command of the scripts in testdata.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"toolguard": main})
 }
 
-// TestStories runs testdata/*.txt: what a person types and what it says in return, mistakes included.
+// TestStories runs testdata/*.txt: command lines and their output, errors included.
 func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata",

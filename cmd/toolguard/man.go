@@ -44,7 +44,7 @@ func writeMan(cmd *cobra.Command, dir, version string) error {
 	return nil
 }
 
-// manPage is what --help says of a command, in the language of man(7).
+// manPage returns the --help text of a command as man(7) source.
 func manPage(cmd *cobra.Command, version string) string {
 	var b strings.Builder
 	section := func(title string) { fmt.Fprintf(&b, ".SH %s\n", title) }
@@ -88,7 +88,7 @@ func literal(b *strings.Builder, text string) {
 	b.WriteString(".fi\n")
 }
 
-// roff makes text that means itself: what begins a line with a dot or an apostrophe would be a request.
+// roff escapes text: a line that begins with a dot or an apostrophe would be a request.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

@@ -38,7 +38,7 @@ func under(t *testing.T, dir, text string) *policy.Compiled {
 	return c
 }
 
-// copied are the lines of a text that a person would copy: from the first that begins a table on.
+// copied returns the lines of a text that a user would copy: from the first that begins a table on.
 func copied(text, indent string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -49,8 +49,8 @@ func copied(text, indent string) string {
 	return strings.Join(lines, "")
 }
 
-// TestGrantsCanBePasted: what is offered for a denial, of whatever kind, loads as it's copied from wherever it's shown to the end of the
-// policy, and allows what was denied.
+// TestGrantsCanBePasted: the suggestion for a denial of any kind, copied from any output to the end of the policy, loads and allows the
+// denied access.
 func TestGrantsCanBePasted(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs sh")
@@ -110,7 +110,7 @@ func TestGrantsCanBePasted(t *testing.T) {
 					t.Errorf("%s offers nothing for %+v", where, q)
 				}
 				if again, _ := explain.Ask(under(t, dir, base+text), hostfs.Machine{}, q); !again.Allow {
-					t.Errorf("%s: what is offered for %+v doesn't allow it:\n%s%s", where, q, base, text)
+					t.Errorf("%s: the suggestion for %+v doesn't allow it:\n%s%s", where, q, base, text)
 				}
 			}
 		}

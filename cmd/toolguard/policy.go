@@ -22,8 +22,8 @@ func newPolicy(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "write, read, test and compare policies",
-		Example: `  toolguard policy init                      # a commented starter for this workspace, which exec takes from then on
-  toolguard policy lint policy.toml          # mistakes, and what is probably one
+		Example: `  toolguard policy init                      # a commented starter for this workspace, which exec uses from then on
+  toolguard policy lint policy.toml          # mistakes, and probable mistakes
   toolguard policy show policy.toml          # every rule in force, with where it came from
   toolguard policy diff old.toml new.toml    # what the new one allows that the old one didn't, and the reverse`,
 		Args: cobra.ArbitraryArgs,
@@ -39,8 +39,8 @@ func newLint(a *app) *cobra.Command {
 	var asJSON, scan, here bool
 	cmd := &cobra.Command{
 		Use:   "lint [flags] [FILE...]",
-		Short: "find mistakes, and what is probably one",
-		Long: `toolguard policy lint: errors (the policy doesn't load) and warnings (it does, but probably isn't what was meant), each
+		Short: "find errors and probable mistakes",
+		Long: `toolguard policy lint: errors (the policy doesn't load) and warnings (it does, but probably not as intended), each
 with file, line and column. With --here, also what this machine doesn't enforce of it. The exit status is 1 when there
 are errors, and with --here when no command would start.
 
@@ -73,7 +73,7 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 			}
 			var starts *output.Starts
 			if here && mistakes == nil {
-				j := by.judge(c)
+				j := by.evaluator(c)
 				starts, warnings = j.starts(), append(warnings, j.warnings()...)
 			}
 			err = a.answer(asJSON, output.LintJSON(mistakes, warnings, starts), func() { a.out.Lint(mistakes, warnings, starts) })
@@ -84,14 +84,14 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 		},
 	}
 	cmd.Flags().BoolVar(&scan, "scan", false, "look through the folders that rules name for hard links that go round a rule")
-	cmd.Flags().BoolVar(&here, "here", false, "say what isn't enforced on this machine, and whether a command would start")
+	cmd.Flags().BoolVar(&here, "here", false, "show what isn't enforced on this machine, and whether a command would start")
 	p.define(cmd)
 	by.define(cmd)
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-// mistakesOf takes the mistakes in a policy out of the errors of loading it; any other error is returned.
+// mistakesOf separates the errors in a policy from any other error of loading it, which it returns.
 func mistakesOf(err error) (policy.Errors, error) {
 	var all policy.Errors
 	var one *policy.Error
@@ -137,7 +137,7 @@ func newFmt(a *app) *cobra.Command {
 		Long:  `toolguard policy fmt: prints a policy file in the one usual form; comments stay. "-" is standard input.`,
 		Example: `  toolguard policy fmt policy.toml             # print it
   toolguard policy fmt --write *.toml          # rewrite the files
-  toolguard policy fmt --check policy.toml     # exit 1 if it would change, and say so`,
+  toolguard policy fmt --check policy.toml     # exit 1, with a message, if it would change`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
@@ -189,7 +189,7 @@ func (a *app) format(files []string, write, check bool) error {
 	return nil
 }
 
-// replaceFile writes a file under another name first, so that no reader ever finds half of it. Its mode and its owner stay.
+// replaceFile writes a file under another name first, so that no process reads half of it. Its mode and its owner stay.
 func replaceFile(name string, text []byte) error {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -221,17 +221,17 @@ func newDiff(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "diff [flags] OLD NEW",
-		Short: "tell what a policy allows that another one doesn't",
-		Long: `toolguard policy diff: the differences of two policies in what they mean, not in how they're written: what the new
-one allows that the old one doesn't ("wider"), and the other way round ("narrower"). The exit status is 0 when they
-mean the same, 1 when they differ, 2 when one doesn't load. Targets for which the same rules decide in the same way
+		Short: "show what a policy allows that another one doesn't",
+		Long: `toolguard policy diff: the differences in meaning between two policies, whatever their text is: what only the
+new one allows ("wider"), and what only the old one allows ("narrower"). The exit status is 0 when their meaning
+is the same, 1 when they differ, 2 when one doesn't load. Targets for which the same rules decide in the same way
 share a line; --json has them all.`,
 		Example: `  toolguard policy diff policy.toml.orig policy.toml
   git show HEAD:policy.toml > /tmp/old.toml && toolguard policy diff /tmp/old.toml policy.toml
   toolguard policy diff --json preset:readonly policy.toml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usagef(cmd, "it takes two policies, the old one and the new one")
+				return usagef(cmd, "name two policies, the old one and the new one")
 			}
 			old, err := p.with(args[0]).load("")
 			if err != nil {
@@ -260,7 +260,7 @@ func newSchema(a *app) *cobra.Command {
 		Short: "print the JSON Schema of the policy format",
 		Long:  `toolguard policy schema: the JSON Schema of the policy format, for editors and other programs.`,
 		Example: `  toolguard policy schema > toolguard.schema.json
-  #:schema ./toolguard.schema.json       as the first line of a policy, for editors that know TOML (taplo)`,
+  #:schema ./toolguard.schema.json       as the first line of a policy, for editors with TOML support (taplo)`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if _, err := a.out.W.Write(policyfile.Schema()); err != nil {

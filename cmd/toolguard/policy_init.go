@@ -30,7 +30,7 @@ that counts.`,
   toolguard policy init --output - | less      # print it`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef(cmd, "it takes one folder, and %q is a second one", args[1])
+				return usagef(cmd, "name one folder: %q is a second one", args[1])
 			}
 			dir, err := workspaceFolder(strings.Join(args, ""))
 			if err != nil {
@@ -56,8 +56,8 @@ func workspaceFolder(name string) (string, error) {
 	} else if !info.IsDir() {
 		return "", fmt.Errorf("%s isn't a folder", dir)
 	}
-	if holdsHome(dir) {
-		return "", fmt.Errorf("%s is the home, or holds it, and no workspace: a command could read and write all that is in it; "+
+	if containsHome(dir) {
+		return "", fmt.Errorf("%s is the home, or contains it, and no workspace: a command could read and write everything in it; "+
 			"name a project's folder: toolguard policy init DIR", dir)
 	}
 	return filepath.EvalSymlinks(dir)
@@ -87,7 +87,7 @@ func (a *app) writeStarter(dir, output string, force bool) error {
 	return nil
 }
 
-// writeNew writes a file that isn't there, or, by force, one that is.
+// writeNew writes a new file, or, by force, replaces one.
 func writeNew(name string, text []byte, force bool) error {
 	if _, err := os.Lstat(name); err == nil && force {
 		return replaceFile(name, text)

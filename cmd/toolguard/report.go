@@ -23,7 +23,7 @@ func newReport(a *app) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "report SESSION",
-		Short: "sum up a session: what it ran, how it ended, what was denied and what would allow it",
+		Short: "sum up a session: its command, its end, its denials and rules that would allow them",
 		Long: `toolguard report: sum up a session from the events that toolguardd has kept of it, while it runs or after its end. You
 see your own sessions, root sees all: 'toolguard events --since 1d --kind session_start' lists them. With --events it's
 summed up from a file that 'toolguard exec --events' has written.`,
@@ -46,7 +46,7 @@ summed up from a file that 'toolguard exec --events' has written.`,
 				return err
 			}
 			if s.events == 0 {
-				return errors.New("there is no event of such a session: 'toolguard events --since all --kind session_start' tells of those that there are")
+				return errors.New("there is no event of such a session: 'toolguard events --since all --kind session_start' lists the sessions")
 			}
 			return a.answer(asJSON, output.SummaryJSON(&s.Summary), func() { a.out.Summary(&s.Summary) })
 		},
@@ -57,7 +57,7 @@ summed up from a file that 'toolguard exec --events' has written.`,
 	return cmd
 }
 
-// eachEvent calls add for the events of a session that toolguardd has kept, or for those in a file.
+// eachEvent calls add for the events of a session in toolguardd's audit, or for those in a file.
 func (a *app) eachEvent(c *api.Client, id, file string, add func(*event.Event) error) error {
 	var from io.Reader
 	switch file {
@@ -105,7 +105,7 @@ type summary struct {
 	at     map[string]int // where in the result a denial is
 }
 
-// add takes the next event in. Those of no session, and those of others, are none of it.
+// add adds the next event. It ignores events of no session and of other sessions.
 func (s *summary) add(e *event.Event) error {
 	if e.Session == "" || s.Session != "" && e.Session != s.Session {
 		return nil
@@ -144,7 +144,7 @@ func (s *summary) add(e *event.Event) error {
 	return nil
 }
 
-// denied counts a denial; those that are alike are one.
+// denied counts a denial; similar ones share an entry.
 func (s *summary) denied(e *event.Event) {
 	n, r := max(1, e.Count), &s.Result
 	switch {

@@ -25,7 +25,7 @@ const (
 	exitNotFound      = 127 // exec, agent: there is no such command
 )
 
-// app is what the commands share: the three streams.
+// app is the common state of the commands: the three streams.
 type app struct {
 	in  io.Reader
 	out *output.Screen // answers
@@ -44,7 +44,7 @@ func (a *app) slow() <-chan os.Signal {
 	return signals
 }
 
-// answer writes what a command was asked for, to machines or to people.
+// answer writes the answer of a command, as JSON or as text.
 func (a *app) answer(asJSON bool, machines any, people func()) error {
 	if asJSON {
 		return a.out.JSON(machines)
@@ -146,10 +146,10 @@ func (a *app) root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "toolguard",
 		Short: "run commands under a policy that the kernel enforces",
-		Long: `toolguard runs a command with access to what a policy grants and to nothing else, enforced by the kernel, and says
-which rule decided when something is denied.`,
+		Long: `toolguard runs a command with access to what a policy grants and to nothing else, enforced by the kernel, and
+reports which rule decided when something is denied.`,
 		Example: `  toolguard exec -- python3 build.py                    # without a policy of your own: under the built-in one
-  toolguard policy init                                 # a starter for this workspace, which exec takes from then on
+  toolguard policy init                                 # a starter for this workspace, which exec uses from then on
   toolguard exec -- make test
   toolguard why 1                                       # why something was denied
   toolguard allow 1                                     # add to the policy what allows it
@@ -194,7 +194,7 @@ which rule decided when something is denied.`,
 	return root
 }
 
-// nameOne is what a command does that only has others: it helps who names none of them, and says that there's no such one.
+// nameOne runs a command that only has subcommands: it prints the help where none is named, and rejects an unknown one.
 func nameOne(parent *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return parent.Help()

@@ -23,7 +23,7 @@ func plainScreen() (*output.Screen, *strings.Builder) {
 // A command that failed where denials can't be seen ends with two lines or three, on a terminal or not. Removed variables are named where one failed.
 func TestReportOfFailure(t *testing.T) {
 	unseen := "toolguard: it ended with 1, and whether something was denied can't be seen by this user\n" +
-		"  'toolguard check --policy p.toml fs read PATH' shows what the policy allows; 'toolguard doctor' shows what it takes to see denials (--quiet: without this)\n"
+		"  'toolguard check --policy p.toml fs read PATH' shows what the policy allows; 'toolguard doctor' shows what is needed to see denials (--quiet: without this)\n"
 	removed := session.Result{Summary: denials.Summary{Visible: true, Total: 1, Denials: []denials.Denial{{Count: 1, Event: event.Event{
 		Capability: "read", Target: "/home/u/.ssh/key0", Reason: string(policy.NoRule),
 	}}}}}

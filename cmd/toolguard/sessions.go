@@ -150,13 +150,13 @@ func newSessionsReload(a *app) *cobra.Command {
 			return err
 		}
 		if keys := c.Unenforced(); len(keys) > 0 {
-			return fmt.Errorf("%s: nothing enforces %s, as this version has no tool layer: name it in allow_degraded, or take it out", keys[0].Position, keys[0].ID)
+			return fmt.Errorf("%s: %s isn't enforced, as this version has no tool layer: name it in allow_degraded, or remove it", keys[0].Position, keys[0].ID)
 		}
 		if err := d.client().Do("PUT", sessionPath(id)+api.Policy, api.Reload{Policy: c}, &s); err != nil {
 			return err
 		}
-		a.err.Message("session %s is held to policy %s (%.12s) from now on: its rules for files, commands and the network; its environment, "+
-			"limits and system calls stay as they were at its start, and what is open stays open, but for network connections that the policy doesn't grant", s.ID, s.Policy, s.Digest)
+		a.err.Message("session %s is under policy %s (%.12s) from now on: its rules for files, commands and the network; its environment, "+
+			"limits and system calls stay as they were at its start, and open files stay open; so do network connections, except those that the policy doesn't grant", s.ID, s.Policy, s.Digest)
 		return nil
 	})
 	cmd.Flags().StringArrayVar(&p.files, "policy", nil, "the new policy: `FILE` or preset:NAME; repeated ones are merged")

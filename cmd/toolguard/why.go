@@ -21,16 +21,16 @@ func newWhy(a *app) *cobra.Command {
 		Use:   "why [flags] [N]",
 		Short: "explain what the last run was denied",
 		Long: `toolguard why: lists again what the last 'toolguard exec' in this workspace was denied, numbered as in its report. With
-a number: which rules had a say in that denial, which of them won and why, under the policy of that run as it is now.
+a number: which rules matched in that denial, which of them won and why, under the policy of that run as it is now.
 
-What was denied is kept in $XDG_STATE_HOME/toolguard (or ~/.local/state/toolguard), of the last run of each workspace
-alone, and nothing of a run with --report never.`,
+The denials are stored in $XDG_STATE_HOME/toolguard (or ~/.local/state/toolguard), of the last run of each workspace
+alone, and none of a run with --report never.`,
 		Example: `  toolguard why
   toolguard why 2
   toolguard why --json | jq -r '.denials[].target'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef(cmd, "it takes one number, and %q is a second one", args[1])
+				return usagef(cmd, "name one number: %q is a second one", args[1])
 			}
 			run, err := lastRun(workspace)
 			if err != nil {
@@ -72,7 +72,7 @@ func completeDenials(workspace *string) cobra.CompletionFunc {
 	}
 }
 
-// lastRun is what is kept of the last run in a workspace; "" is the current folder's.
+// lastRun returns the stored record of the last run in a workspace; "" is the current folder's.
 func lastRun(workspace string) (*userfiles.Run, error) {
 	if workspace == "" {
 		dir, err := os.Getwd()
@@ -83,8 +83,8 @@ func lastRun(workspace string) (*userfiles.Run, error) {
 	}
 	run, err := ownFolders().LastRun(workspace)
 	if err == nil && run == nil {
-		err = errors.New("no denials are kept of a run in this folder or above: the last one had none, or they couldn't be seen " +
-			"('toolguard doctor' says what that takes), or it was elsewhere (--workspace DIR)")
+		err = errors.New("no denials are stored of a run in this folder or above: the last one had none, or they couldn't be seen " +
+			"('toolguard doctor' shows what that needs), or it was elsewhere (--workspace DIR)")
 	}
 	return run, err
 }
@@ -114,9 +114,9 @@ func (a *app) explainDenial(run *userfiles.Run, n int, asJSON bool) error {
 	if q.Resource == policy.Commands && len(q.Argv) == 0 {
 		q.Argv = []string{d.Target}
 	}
-	e, here := by.judge(c).explain(q)
+	e, here := by.evaluator(c).explain(q)
 	if q.Resource == policy.Commands {
-		e.Answer.Suggest = d.Suggest // which knows its arguments, or that they aren't known
+		e.Answer.Suggest = d.Suggest // the denial's own suggestion has the arguments, if they are known
 	}
 	j := output.ExplanationJSON(e, here)
 	return a.answer(asJSON, whyReport{denialJSON(n, d), &j}, func() { a.out.Explained(run, n, q, e, here) })

@@ -18,7 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/audit/report"
 )
 
-// auditCommand is what `toolguard audit` has done here: `toolguardd audit verify|export … DIR`. It speaks JSON, for toolguard alone.
+// auditCommand does the work of `toolguard audit`: `toolguardd audit verify|export … DIR`. It prints JSON, for toolguard alone.
 func auditCommand(args []string) error {
 	if len(args) < 2 {
 		return errors.New("'toolguard audit' is for that")
@@ -48,7 +48,7 @@ func auditCommand(args []string) error {
 	return err
 }
 
-// verifyAudit writes how far it is, twice a second, and at last the report: report.Progress, one on each line.
+// verifyAudit writes its progress, twice a second, and at last the report: report.Progress, one on each line.
 func verifyAudit(folder, key string) error {
 	enc := json.NewEncoder(os.Stdout)
 	next := time.Now().Add(time.Second / 2)
@@ -64,12 +64,12 @@ func verifyAudit(folder, key string) error {
 	return enc.Encode(report.Progress{Report: found})
 }
 
-// plain reports whether a line has nothing in it that could control a terminal, as those of a spool haven't.
+// plain reports whether a line has no terminal controls, as the lines of a spool do.
 func plain(line []byte) bool {
 	return utf8.Valid(line) && !bytes.ContainsFunc(bytes.TrimSuffix(line, []byte("\n")), func(r rune) bool { return !strconv.IsPrint(r) })
 }
 
-// exportAudit writes events as they are. Where some aren't there any more it goes on after them, and says so at the end.
+// exportAudit writes events unchanged. Where some have been removed it continues after them, and reports that at the end.
 func exportAudit(folder string, want audit.Filter) error {
 	r := audit.NewReader(folder, audit.Cursor{})
 	defer r.Close()

@@ -1,5 +1,5 @@
 // Command toolguardd makes and owns the sessions of ordinary users: docs/daemon.md. As `toolguardd egress` it decides about names for one
-// session of root's, which needs no daemon; as `toolguardd audit` it looks at the audit for `toolguard audit`; as
+// session of root's, which needs no daemon; as `toolguardd audit` it reads the audit for `toolguard audit`; as
 // `toolguardd unload` it removes the kernel objects that confine no process any more.
 package main
 
@@ -30,8 +30,8 @@ import (
 
 const usage = `toolguardd: make sessions for ordinary users, and report what is denied in them.
 
-On a kernel with BPF LSM it makes the sessions of those who run 'toolguard exec' and are in the group toolguard. On any other
-kernel their commands run under Landlock, and it reports what Landlock denies, from Linux 6.15 on. 'toolguard doctor' says
+On a kernel with BPF LSM it makes the sessions of users in the group toolguard who run 'toolguard exec'. On any other
+kernel their commands run under Landlock, and it reports what Landlock denies, from Linux 6.15 on. 'toolguard doctor' shows
 what this machine has. Root runs it, most simply by 'systemctl start toolguardd'.
 
 `
@@ -59,7 +59,7 @@ func run(args []string) error {
 		return loader.Unload()
 	}
 	flags := flag.NewFlagSet("toolguardd", flag.ContinueOnError)
-	socket := flags.String("socket", api.Socket, "listen at `PATH`, unless systemd hands a socket over")
+	socket := flags.String("socket", api.Socket, "listen at `PATH`, unless systemd passes a socket")
 	config := flags.String("config", "/etc/toolguard/toolguardd.toml", "read settings from `FILE`, at the start and at SIGHUP")
 	cfg := daemon.Config{Policies: "/etc/toolguard/policy.d", Version: version.String()}
 	flags.StringVar(&cfg.State, "state", "/var/lib/toolguard", "keep what must outlive toolguardd in `DIR`")
@@ -71,12 +71,12 @@ func run(args []string) error {
 		return err
 	}
 	if flags.NArg() > 0 {
-		return fmt.Errorf("it takes no argument, and %q is one", flags.Arg(0))
+		return fmt.Errorf("%q is an argument, and the command has none", flags.Arg(0))
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("only root may run it: it loads programs into the kernel")
 	}
-	// Or the kernel makes huge pages of the heap (khugepaged), with all that the runtime has given back.
+	// Otherwise the kernel makes huge pages of the heap (khugepaged), including the memory that the runtime has released.
 	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)
 	cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	set, err := daemon.ReadSettings(*config)

@@ -1,4 +1,4 @@
-// Package grant adds to the text of a policy what allows a denial, and nothing else.
+// Package grant adds a rule to the text of a policy that allows a denial, and nothing else.
 //
 // It asks the current policy about the denial, and appends the rule that the policy suggests, or merges it into a program's
 // arguments. Then it compiles the result and asks again. It returns no text that doesn't load, that doesn't allow the denied
@@ -97,14 +97,14 @@ func answer(c *policy.Compiled, sys fspath.FileSystem, q explain.Question) expla
 	return a
 }
 
-// Policy is the text of a policy, and how to compile it.
+// Policy is the text of a policy, with a function to compile it.
 type Policy struct {
 	Text   []byte
 	Load   func(text []byte) (*policy.Compiled, error)
 	System fspath.FileSystem
 }
 
-// Rejection is why a grant isn't added, and what to do by hand.
+// Rejection is the reason why a grant isn't added, and what to do by hand.
 type Rejection struct {
 	Reason string
 	Hint   string // TOML, or ""

@@ -97,10 +97,10 @@ func TestAdd(t *testing.T) {
 				return policy.Compile(src, hostfs.Machine{})
 			}}
 			got, err := p.Add(&row.denial, row.force)
-			var refusal *Rejection
+			var rejection *Rejection
 			switch {
 			case row.rejected != "":
-				if !errors.As(err, &refusal) || !strings.Contains(refusal.Reason, row.rejected) {
+				if !errors.As(err, &rejection) || !strings.Contains(rejection.Reason, row.rejected) {
 					t.Errorf("%v", err)
 				}
 				return

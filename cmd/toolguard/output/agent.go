@@ -13,7 +13,7 @@ import (
 type Agent struct {
 	Program string // what it's called on the command line
 	Preset  string // without "preset:"
-	Note    string // what to know before it's started; may be empty
+	Note    string // a note before the start; may be empty
 }
 
 // NamesPreset lets a session look up names itself.
@@ -22,11 +22,11 @@ const NamesPreset = "preset:dns"
 // AboutHosts reports whether a row of the report is of a rule about hosts.
 func AboutHosts(row policy.Enforceability) bool { return row.Rule != nil && row.Rule.Net != nil }
 
-// BeginAgent says in three lines, before a coding agent starts, what is enforced, what isn't, and how to have more.
+// BeginAgent prints three lines before a coding agent starts: what is enforced, what isn't, and how to enforce more.
 func (s *Screen) BeginAgent(x Agent, r backend.Report, c *policy.Compiled) {
 	s.Message("%s runs under %s: it may change %s and its own state, and connect to %s; policy %s", x.Program, r.Backend, c.Workspace, hostsText(c), presetsText(x, c))
 	s.Message("%s", shortText(x, r))
-	s.Message("where it's denied something: 'toolguard why' explains, 'toolguard allow --policy FILE' grants, and 'toolguard agent %s --policy FILE' takes FILE", x.Program)
+	s.Message("where it's denied something: 'toolguard why' explains, 'toolguard allow --policy FILE' grants, and 'toolguard agent %s --policy FILE' uses FILE", x.Program)
 }
 
 // hostsText are the hosts that the session's files grant.
@@ -54,7 +54,7 @@ func presetsText(x Agent, c *policy.Compiled) string {
 	return "presets " + strings.Join(names, ", ")
 }
 
-// shortText says what isn't enforced, each kind with its reasons, and what would enforce it.
+// shortText describes what isn't enforced, each kind with its reasons, and what would enforce it.
 func shortText(x Agent, r backend.Report) string {
 	text := "all of the policy is enforced"
 	if parts := shortfalls(r.Notes); parts != nil {
@@ -66,7 +66,7 @@ func shortText(x Agent, r backend.Report) string {
 	if slices.ContainsFunc(r.Rows, func(row policy.Enforceability) bool {
 		return row.Stricter && row.Rule != nil && row.Rule.FS != nil && row.Rule.FS.Last != "" && row.Rule.Position.File == "preset:"+x.Preset
 	}) {
-		text += fmt.Sprintf("; %s won't start: it makes files beside its settings, which %s can't grant without these (docs/agents.md says what helps)", x.Program, r.Backend)
+		text += fmt.Sprintf("; %s won't start: it makes files next to its settings, which %s can't grant without these (docs/agents.md has the solutions)", x.Program, r.Backend)
 	}
 	if x.Note != "" {
 		text += "; " + x.Note

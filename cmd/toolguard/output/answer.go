@@ -44,7 +44,7 @@ func (s *Screen) decision(q explain.Question, a explain.Answer, h backend.Here) 
 	}
 }
 
-// hereRows say whether a decision is enforced on this machine.
+// hereRows shows whether a decision is enforced on this machine.
 func hereRows(h backend.Here) [][]cell {
 	text, st := "enforced by "+h.By, plain
 	switch {
@@ -112,12 +112,12 @@ func (s *Screen) Explanation(q explain.Question, e explain.Explanation, h backen
 		if l.Authority == policy.Builtin && l.Allow && len(l.Candidates) == 0 {
 			continue // it isn't one of toolguard's own files: so no protection is expected
 		}
-		s.opinion(l)
+		s.verdict(l)
 	}
 }
 
-// opinion is what one authority says, and why.
-func (s *Screen) opinion(l explain.LayerExplanation) {
+// verdict prints the decision of one authority, and the reason.
+func (s *Screen) verdict(l explain.LayerExplanation) {
 	verdict := s.in(green, "allows")
 	if !l.Allow {
 		verdict = s.in(red, "denies")
@@ -142,7 +142,7 @@ func (s *Screen) opinion(l explain.LayerExplanation) {
 	}
 }
 
-// whyText is a reason in words, given the rule that decided or nil.
+// whyText describes a reason; rule is the one that decided, or nil.
 func whyText(r policy.Reason, rule *policy.Rule) string {
 	if r == policy.Protected && rule != nil && rule.Position.File == "builtin:secrets" {
 		return "credentials are kept here"

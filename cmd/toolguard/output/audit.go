@@ -21,9 +21,9 @@ func (s *Screen) Audit(r *report.Report) {
 		s.line("%s: %s", s.in(bold, Clean(at)), Clean(p.Text))
 	}
 	if n := len(r.Problems); n > 0 {
-		s.line("%s %s; compare with what was sent elsewhere", s.in(red, "not sound:"), Count(n+r.Omitted, "problem"))
+		s.line("%s %s; compare with a copy that is stored elsewhere", s.in(red, "not sound:"), Count(n+r.Omitted, "problem"))
 	} else {
-		s.line("%s nothing was changed, moved, cut off or taken out", s.in(green, "sound:"))
+		s.line("%s nothing was changed, moved, cut off or removed", s.in(green, "sound:"))
 	}
 	rows := [][]cell{
 		{c("audit"), c(r.Chain)},
@@ -39,9 +39,9 @@ func (s *Screen) Audit(r *report.Report) {
 		what string
 		text string
 	}{
-		{r.Removed, "removed", fmt.Sprintf("the %s before the first aren't here; the audit says of the last of them: %s", Count(r.Removed, "record"), r.RemovedWhy)},
+		{r.Removed, "removed", fmt.Sprintf("the %s before the first aren't here; the audit's note about the last of them: %s", Count(r.Removed, "record"), r.RemovedWhy)},
 		{r.Lost, "lost", fmt.Sprintf("%s couldn't be kept: %s", Count(r.Lost, "event"), Count(r.Gaps, "gap"))},
-		{uint64(r.Inexact), "uncounted", fmt.Sprintf("%s of a number that nobody knows, which may be none", Count(r.Inexact, "gap"))},
+		{uint64(r.Inexact), "uncounted", fmt.Sprintf("%s of an unknown number, which may be none", Count(r.Inexact, "gap"))},
 		{r.Unsigned, "unsigned", fmt.Sprintf("the last %s: no checkpoint has come after yet", Count(r.Unsigned, "record"))},
 		{uint64(max(r.Unfinished, 0)), "unfinished", fmt.Sprintf("%s after the end: a write that is under way, or was cut short", Count(uint64(max(r.Unfinished, 0)), "byte"))},
 	} {
@@ -52,7 +52,7 @@ func (s *Screen) Audit(r *report.Report) {
 	s.table("  ", rows)
 }
 
-// Progress shows how far something is, on a line of its own that the next one takes the place of. It's for terminals.
+// Progress shows a progress line, which the next one replaces. It's for terminals.
 func (s *Screen) Progress(format string, args ...any) {
 	s.text.WriteString("\r\x1b[K")
 	if format != "" {

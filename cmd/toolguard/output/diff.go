@@ -11,7 +11,7 @@ import (
 func (s *Screen) Changes(changes []explain.Change) {
 	defer s.flush()
 	if len(changes) == 0 {
-		s.line("the two policies mean the same")
+		s.line("the two policies have the same meaning")
 		return
 	}
 	var rows [][]cell
@@ -33,7 +33,7 @@ func (s *Screen) Changes(changes []explain.Change) {
 	s.table("", rows)
 }
 
-// direction says whether a change gives or takes.
+// direction returns whether a change is wider or narrower.
 func direction(ch explain.Change) cell {
 	switch {
 	case ch.Widened && !ch.Narrowed:

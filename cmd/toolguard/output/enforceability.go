@@ -10,7 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
-// Begin says, in one line before the command starts, what isn't enforced, why, and what to do; nothing where all is.
+// Begin prints one line before the command starts: what isn't enforced, why, and what to do; nothing where everything is.
 func (s *Screen) Begin(r backend.Report) {
 	var what, instead string
 	notes := slices.DeleteFunc(slices.Clone(r.Notes), func(row policy.Enforceability) bool { return row.Opens != "" }) // a stated gap of every start
@@ -82,18 +82,18 @@ func (s *Screen) Enforceability(r backend.Report, p *policy.Compiled) {
 			s.line("not granted: %s, as a symlink leads to %s (%s)", Clean(x.Rule.FS.Written), Clean(x.Link), Clean(x.Rule.ID))
 		}
 	}
-	refused := map[string]bool{}
+	blocking := map[string]bool{}
 	for _, row := range r.Blocking {
-		refused[row.ID] = true
+		blocking[row.ID] = true
 	}
-	rows, builtin := enforceabilityRows(r, refused)
+	rows, builtin := enforceabilityRows(r, blocking)
 	s.line("")
 	s.table("  ", rows)
 	if builtin > 0 {
 		s.line("  and %s of the built-in sets, enforced ('toolguard policy show' lists them)", Count(builtin, "rule"))
 	}
 	if len(r.Gaps) > 0 {
-		s.line("\nwhat %s never sees, whatever the policy says:", r.Backend)
+		s.line("\nwhat %s never sees, under any policy:", r.Backend)
 		s.list("  ", r.Gaps)
 	}
 	s.line("")
@@ -107,7 +107,7 @@ func (s *Screen) Enforceability(r backend.Report, p *policy.Compiled) {
 	}
 }
 
-// detectedText are the presets that the built-in default policy took in, each with what it was detected by.
+// detectedText lists the presets that the built-in default policy includes, each with the file or command that it was detected by.
 func detectedText(p *policy.Compiled) string {
 	var list []string
 	for _, d := range p.Detected {
@@ -116,9 +116,9 @@ func detectedText(p *policy.Compiled) string {
 	return strings.Join(list, ", ")
 }
 
-// enforceabilityRows are the rows of the report but for the built-in rules that need no word, which are counted. Built-in rules
+// enforceabilityRows are the rows of the report except for fully enforced built-in rules, which are counted. Built-in rules
 // with the same text share a row.
-func enforceabilityRows(r backend.Report, refused map[string]bool) (rows [][]cell, builtin int) {
+func enforceabilityRows(r backend.Report, blocking map[string]bool) (rows [][]cell, builtin int) {
 	for i := 0; i < len(r.Rows); i++ {
 		row := r.Rows[i]
 		isBuiltin := row.Rule != nil && row.Rule.Builtin()
@@ -127,14 +127,14 @@ func enforceabilityRows(r backend.Report, refused map[string]bool) (rows [][]cel
 			continue
 		}
 		id, text, n := row.ID, ruleText(row), 1
-		for i+1 < len(r.Rows) && row.Alike(r.Rows[i+1]) && !refused[row.ID] {
+		for i+1 < len(r.Rows) && row.Alike(r.Rows[i+1]) && !blocking[row.ID] {
 			i++
 			n++
 		}
 		if n > 1 {
 			id, text = id+" to "+r.Rows[i].ID, Count(n, "rule")
 		}
-		rows = append(rows, []cell{cs(bold, id), statusCell(row, refused[row.ID]), c(row.By), cs(faint, position(row.Position)), c(text)})
+		rows = append(rows, []cell{cs(bold, id), statusCell(row, blocking[row.ID]), c(row.By), cs(faint, position(row.Position)), c(text)})
 		if row.Why != "" {
 			rows = append(rows, []cell{c(""), cs(faint, row.Why)})
 		}
@@ -149,13 +149,13 @@ func ruleText(row policy.Enforceability) string {
 	return explain.RuleText(row.Rule)
 }
 
-func statusCell(row policy.Enforceability, refused bool) cell {
+func statusCell(row policy.Enforceability, blocking bool) cell {
 	switch {
 	case row.Stricter:
 		return cs(green, row.Status.String()+", stricter")
 	case row.Status == policy.Enforced:
 		return cs(green, row.Status.String())
-	case refused:
+	case blocking:
 		return cs(red, row.Status.String())
 	}
 	return cs(yellow, row.Status.String()+" (allowed)")

@@ -9,11 +9,11 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// UsageError is a mistake in the command line: one line, and where the help is.
+// UsageError is an error in the command line: one line, with a hint to the help.
 type UsageError struct {
 	Command string // with the commands above it
 	Msg     string
-	Hint    string // what was probably meant; may be empty
+	Hint    string // the probably intended word; may be empty
 }
 
 func (u *UsageError) Error() string { return u.Msg }
@@ -21,7 +21,7 @@ func (u *UsageError) Error() string { return u.Msg }
 // mostErrors is how many errors a screen shows.
 const mostErrors = 20
 
-// Failure shows why a command ends without having done its work.
+// Failure shows why a command failed.
 func (s *Screen) Failure(err error) {
 	defer s.flush()
 	var mistakes policy.Errors

@@ -25,7 +25,7 @@ func (s *Screen) Help(cmd *cobra.Command) {
 		return
 	}
 	s.commands(cmd)
-	s.line("\n'%s COMMAND --help' tells more about each", cmd.CommandPath())
+	s.line("\n'%s COMMAND --help' shows more about each", cmd.CommandPath())
 }
 
 // commands lists the commands beneath one, those of a group together.

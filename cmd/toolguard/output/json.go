@@ -21,7 +21,7 @@ func (s *Screen) JSON(v any) error {
 	return nil
 }
 
-// ruleRef is a rule with its place.
+// ruleRef is a rule with its position.
 type ruleRef struct {
 	ID        string `json:"id"`
 	Authority string `json:"authority"`
@@ -46,13 +46,13 @@ type Answer struct {
 	Target    string        `json:"target,omitempty"`
 	Also      string        `json:"also,omitempty"` // the target's other name, by which it's denied
 	Rule      *ruleRef      `json:"rule"`
-	Note      string        `json:"note,omitempty"` // what the reason can't say
+	Note      string        `json:"note,omitempty"` // details beyond the reason
 	Suggest   string        `json:"suggest,omitempty"`
-	Advice    string        `json:"advice,omitempty"` // what there is to know before it's granted, where nothing is suggested
+	Advice    string        `json:"advice,omitempty"` // what to consider before a grant, where nothing is suggested
 	Here      hereAnswer    `json:"here"`
 }
 
-// hereAnswer is what this machine makes of a decision.
+// hereAnswer is how far this machine enforces a decision.
 type hereAnswer struct {
 	Backend  string `json:"backend,omitempty"`
 	Starts   bool   `json:"starts"`            // a command starts under this policy
@@ -142,7 +142,7 @@ type enforceability struct {
 	ID       string   `json:"id"`
 	Status   string   `json:"status"`
 	Stricter bool     `json:"stricter,omitempty"` // the backend grants less than the rule
-	Refused  bool     `json:"refused"`            // the command doesn't start because of this one
+	Refused  bool     `json:"refused"`            // it prevents the start of the command
 	Why      string   `json:"why,omitempty"`
 	By       string   `json:"by,omitempty"`
 	Rule     *ruleRef `json:"rule"`
@@ -155,13 +155,13 @@ func EnforceabilityJSON(r backend.Report, p *policy.Compiled) enforceabilityRepo
 	for _, d := range p.Detected {
 		j.Detected = append(j.Detected, detected{d.Preset, d.By})
 	}
-	refused := map[string]bool{}
+	blocking := map[string]bool{}
 	for _, row := range r.Blocking {
-		refused[row.ID] = true
+		blocking[row.ID] = true
 	}
 	for _, row := range r.Rows {
 		j.Rows = append(j.Rows, enforceability{
-			row.ID, statusJSON(row.Status), row.Stricter, refused[row.ID] && row.Status != policy.Enforced,
+			row.ID, statusJSON(row.Status), row.Stricter, blocking[row.ID] && row.Status != policy.Enforced,
 			row.Why, row.By, ruleJSON(row.Rule), row.Position.File, row.Position.Line,
 		})
 	}
@@ -214,7 +214,7 @@ type compiled struct {
 
 type removed struct {
 	ruleRef
-	By   string `json:"by"`   // the rule that takes everything away there; "": a symlink stands in its path
+	By   string `json:"by"`   // the rule without capabilities there; "": its path contains a symlink
 	Link string `json:"link"` // where a symlink in its path leads
 }
 

@@ -21,7 +21,7 @@ func (s *Screen) Version(b Build) {
 func (s *Screen) Offers(m backend.Machine) {
 	defer s.flush()
 	if m.Auto == "" {
-		s.line("%s", s.in(red, "no backend can be used: toolguard exec refuses to start anything here"))
+		s.line("%s", s.in(red, "no backend can be used: toolguard exec starts nothing here"))
 		for _, b := range m.Backends {
 			s.line("  %s: %s", s.in(bold, Clean(b.Name)), Clean(b.Why))
 		}
@@ -64,13 +64,13 @@ func (s *Screen) Machine(m backend.Machine) {
 	s.table("  ", rows)
 	s.line("\n%s", s.in(bold, "backends"))
 	if len(m.Backends) == 0 {
-		s.line("  %s", s.in(red, "none: toolguard exec refuses to start anything here"))
+		s.line("  %s", s.in(red, "none: toolguard exec starts nothing here"))
 	}
 	if m.Auto != "" {
-		s.line("  --backend auto takes %s", s.in(bold, Clean(m.Auto)))
+		s.line("  --backend auto selects %s", s.in(bold, Clean(m.Auto)))
 	}
 	if m.Instead != "" {
-		s.line("  %s", s.in(yellow, "what "+Clean(m.Auto)+" doesn't enforce (--dry-run lists it) takes another one: "+Clean(m.Instead)))
+		s.line("  %s", s.in(yellow, "what "+Clean(m.Auto)+" doesn't enforce (--dry-run lists it) needs another one: "+Clean(m.Instead)))
 	}
 	for _, b := range m.Backends {
 		state := s.in(green, "usable")
@@ -79,11 +79,11 @@ func (s *Screen) Machine(m backend.Machine) {
 		}
 		s.line("  %s: %s", s.in(bold, Clean(b.Name)), state)
 		if len(b.Gaps) > 0 {
-			s.line("  what it never sees, whatever the policy says:")
+			s.line("  what it never sees, under any policy:")
 		}
 		s.list("    ", b.Gaps)
 	}
-	s.line("\n'toolguard exec --policy FILE --dry-run' tells what is enforced of a policy")
+	s.line("\n'toolguard exec --policy FILE --dry-run' shows what is enforced of a policy")
 }
 
 func triCell(t backend.Tri) cell {

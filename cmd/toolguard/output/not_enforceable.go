@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
-// NotEnforceable shows why a policy can't be enforced here: first what would go wrong, in words that need no knowledge of backends, then what to do,
+// NotEnforceable shows why a policy can't be enforced here: first what would go wrong, without the terms of backends, then what to do,
 // then every rule.
 func (s *Screen) NotEnforceable(r backend.Report, name string) {
 	defer s.flush()
@@ -41,7 +41,7 @@ func (s *Screen) NotEnforceable(r backend.Report, name string) {
 	}
 }
 
-// impossible is what can't be had here.
+// impossible describes what can't be enforced here.
 func impossible(row policy.Enforceability) string {
 	limit, isLimit := strings.CutPrefix(row.ID, "limits.")
 	switch r := row.Rule; {
@@ -56,9 +56,9 @@ func impossible(row policy.Enforceability) string {
 	case r != nil && r.FS != nil && r.FS.Caps == 0:
 		return "the command can't be kept from " + r.FS.Written + " here"
 	case r != nil && r.FS != nil:
-		return "what the command may do with " + r.FS.Written + " can't be limited here as the policy says"
+		return "what the command may do with " + r.FS.Written + " can't be limited here as in the policy"
 	case r != nil && r.Net != nil && r.Net.Listen:
-		return "where the command may accept connections can't be limited here as the policy says"
+		return "where the command may accept connections can't be limited here as in the policy"
 	case r != nil && r.Net != nil && r.Net.Allow:
 		return "the command can't be limited to the host " + r.Net.Host + " here"
 	case r != nil && r.Net != nil:
@@ -67,7 +67,7 @@ func impossible(row policy.Enforceability) string {
 	return row.ID + " can't be enforced here"
 }
 
-// otherPolicy is which other policy could be enforced.
+// otherPolicy describes a policy that could be enforced.
 func otherPolicy(row policy.Enforceability) string {
 	switch r := row.Rule; {
 	case ownRule(row):

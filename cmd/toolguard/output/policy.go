@@ -107,7 +107,7 @@ func rulesOf(p *policy.Compiled, l *policy.Layer, r policy.Resource) (rules []*p
 	return rules
 }
 
-// removedRows are the built-in rules that aren't in force, each with the rule that takes everything away there, or where a symlink leads.
+// removedRows are the built-in rules that aren't in force, each with the rule that removes it, or the target of a symlink.
 func removedRows(p *policy.Compiled) (rows [][]cell) {
 	for _, r := range p.Removed {
 		why, at := "a symlink leads to "+r.Link, r.Rule.Position
@@ -126,7 +126,7 @@ func ruleRows(rules []*policy.Rule) (rows [][]cell) {
 	return rows
 }
 
-// audited is a policy's word on what is recorded.
+// audited describes the recorded events.
 func audited(p *policy.Compiled) string {
 	if p.Audit.Exec {
 		return "exec"

@@ -12,21 +12,21 @@ import (
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
-// ReportLines is the most that the report after a command takes.
+// ReportLines is the most lines of the report after a command.
 const ReportLines = 20
 
-// ReportOptions is how a report is written.
+// ReportOptions are the options of a report.
 type ReportOptions struct {
-	Rest     string // where what is left out is
-	Numbered bool   // by the numbers that why and allow take
-	Lines    int    // the most that it takes
+	Rest     string // where the rest is
+	Numbered bool   // with the numbers for why and allow
+	Lines    int    // the most lines
 }
 
 // Report shows what was denied while the command ran, and where the rest is when that's too much.
 func (s *Screen) Report(r session.Result, name string, how ReportOptions) {
 	defer s.flush()
 	if !r.Visible && len(r.Denials) == 0 {
-		s.line("%swhat the kernel denies can't be seen%s: 'toolguard doctor' says what that takes (policy %s)", s.prefix(), Clean(whyUnseen(r)), Clean(name))
+		s.line("%swhat the kernel denies can't be seen%s: 'toolguard doctor' shows what that needs (policy %s)", s.prefix(), Clean(whyUnseen(r)), Clean(name))
 	} else {
 		s.line("%s%s (policy %s)", s.prefix(), s.in(red, Count(r.Total, "denial")), Clean(name))
 	}
@@ -42,11 +42,11 @@ func (s *Screen) Report(r session.Result, name string, how ReportOptions) {
 		end = append(end, unseen+": "+r.WhyLost)
 	}
 	if r.More > 0 {
-		end = append(end, fmt.Sprintf("and %s of what the policy allows: --dry-run and 'toolguard doctor' tell where the backend is stricter",
+		end = append(end, fmt.Sprintf("and %s of what the policy allows: --dry-run and 'toolguard doctor' show where the backend is stricter",
 			Count(r.More, "denial")))
 	}
 	if !r.Visible && len(r.Denials) > 0 {
-		end = append(end, fmt.Sprintf("what else the kernel denies can't be seen%s: 'toolguard doctor' says what that takes", whyUnseen(r)))
+		end = append(end, fmt.Sprintf("what else the kernel denies can't be seen%s: 'toolguard doctor' shows what that needs", whyUnseen(r)))
 	}
 	lines := how.Lines - 1 - len(end)
 	ordered := AnywayLast(r.Denials)
@@ -61,10 +61,10 @@ func (s *Screen) Report(r session.Result, name string, how ReportOptions) {
 	for _, e := range end {
 		s.line("  %s", Clean(e))
 	}
-	s.grants(grantsOf(ordered[:shown]), left, toAllow(name, how.Numbered)) // the last, to be copied
+	s.grants(grantsOf(ordered[:shown]), left, allowHint(name, how.Numbered)) // the last, to be copied
 }
 
-// whyUnseen is why denials can't be seen.
+// whyUnseen returns why denials can't be seen.
 func whyUnseen(r session.Result) string {
 	if r.WhyUnseen == "" {
 		return " by this user"
@@ -86,7 +86,7 @@ func anyway(d *denials.Denial) int {
 	return 0
 }
 
-// denialRows are the rows of the first denials, in at most so many lines, one of which is left for what is left out.
+// denialRows are the rows of the first denials, in at most that many lines, with one for the number left out.
 func denialRows(list []denials.Denial, numbered bool, lines int) (rows [][]cell, shown int) {
 	for i, d := range list {
 		var block [][]cell
@@ -128,7 +128,7 @@ func denialRows(list []denials.Denial, numbered bool, lines int) (rows [][]cell,
 	return rows, len(list)
 }
 
-// grantsOf are what would allow these denials, each once.
+// grantsOf returns the rules that would allow these denials, each once.
 func grantsOf(list []denials.Denial) (grants []string) {
 	for _, d := range list {
 		if g := strings.TrimSpace(d.Suggest); g != "" && !slices.Contains(grants, g) {
@@ -138,7 +138,7 @@ func grantsOf(list []denials.Denial) (grants []string) {
 	return grants
 }
 
-// linesOf is how many lines grants take.
+// linesOf returns the number of lines of grants.
 func linesOf(grants []string) (n int) {
 	for _, g := range grants {
 		n += 1 + strings.Count(g, "\n")
@@ -146,20 +146,20 @@ func linesOf(grants []string) (n int) {
 	return n + min(n, 1)
 }
 
-// toAllow says what to do with grants.
-func toAllow(policyName string, numbered bool) string {
+// allowHint describes what to do with grants.
+func allowHint(policyName string, numbered bool) string {
 	switch none := policyName == "default"; {
 	case numbered && none:
-		return "to allow it, 'toolguard policy init' and 'toolguard allow [N...]', or copy what is meant of this to the end of a policy:"
+		return "to allow it, 'toolguard policy init' and 'toolguard allow [N...]', or copy the intended part of this to the end of a policy:"
 	case numbered:
-		return "to allow it, 'toolguard allow [N...]', or copy what is meant of this to the end of the policy:"
+		return "to allow it, 'toolguard allow [N...]', or copy the intended part of this to the end of the policy:"
 	case none:
-		return "to allow it, copy what is meant of this to the end of a policy ('toolguard policy init' writes one):"
+		return "to allow it, copy the intended part of this to the end of a policy ('toolguard policy init' writes one):"
 	}
-	return "to allow it, copy what is meant of this to the end of the policy:"
+	return "to allow it, copy the intended part of this to the end of the policy:"
 }
 
-// grants writes what would allow denials as TOML that can be copied as it is, in at most so many lines.
+// grants writes what would allow denials as TOML that can be copied as it is, in at most that many lines.
 func (s *Screen) grants(grants []string, lines int, where string) {
 	if len(grants) == 0 || lines < 1+linesOf(grants[:1]) && lines < linesOf(grants) {
 		return
@@ -184,7 +184,7 @@ func times(n uint64) string {
 	return fmt.Sprintf("×%d", n)
 }
 
-// decider is what denied something: the rule and its line, or, where no line of a file did, why.
+// decider describes what denied: the rule and its line, or the reason where there is no rule.
 func decider(d denials.Denial) string {
 	why := d.Extra["why"] // the mechanism's own words, for what no rule is about
 	if why == "" {
@@ -203,7 +203,7 @@ func decider(d denials.Denial) string {
 	return why
 }
 
-// someOf is the first n words, and how many there are beyond.
+// someOf returns the first n words, and the number of the rest.
 func someOf(words []string, n int) string {
 	if len(words) <= n {
 		return strings.Join(words, ", ")
@@ -219,7 +219,7 @@ func (s *Screen) DenialsUnseen(r session.Result, policies []string) {
 		check = append(check, "--policy", p)
 	}
 	s.line("%sit ended with %d, and whether something was denied can't be seen%s", s.prefix(), r.Code, Clean(whyUnseen(r)))
-	s.line("  '%s fs read PATH' shows what the policy allows; 'toolguard doctor' shows what it takes to see denials (--quiet: without this)", Clean(strings.Join(check, " ")))
+	s.line("  '%s fs read PATH' shows what the policy allows; 'toolguard doctor' shows what is needed to see denials (--quiet: without this)", Clean(strings.Join(check, " ")))
 	if r.NoUnix {
 		s.line("  no unix socket can be made here, which tmux, screen and ssh-agent need: docs/BACKENDS.md#everyday-commands")
 	}

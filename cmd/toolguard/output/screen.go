@@ -1,14 +1,14 @@
-// Package output has every text that toolguard writes for people, one file per screen, and the JSON objects that it writes for machines.
+// Package output writes every text of toolguard for people, one file per screen, and the JSON objects that it writes for machines.
 // Names in the JSON stay; names may be added. The rules of the texts:
 //
 //   - Standard output carries the answer that was asked for, and nothing else. In exec it belongs to the command alone.
 //   - Everything else goes to standard error and begins with "toolguard: ": lower case, no full stop at the end. What
 //     belongs to it follows, indented by two spaces.
-//   - A message says what happened, which rule or line of which file decided, and what to do next, in this order.
-//   - Whatever came from outside (names, paths, policy text, arguments) is written through Clean: no control character,
+//   - A message has what happened, which rule or line of which file decided, and what to do next, in this order.
+//   - Text from outside (names, paths, policy text, arguments) is written through Clean: no control character,
 //     no direction mark, no broken UTF-8 reaches a terminal.
 //   - Colour only on a terminal, never with NO_COLOR or TERM=dumb, and it never carries a meaning that the words don't.
-//   - Columns line up. A list that could be long has an end and says what it left out.
+//   - Columns line up. A list that could be long has an end and shows what it left out.
 //   - A screen is one write, so that what other processes write doesn't tear it apart.
 package output
 
@@ -49,7 +49,7 @@ func NewFile(f *os.File) *Screen {
 	return New(&patient{f: f}, terminal, terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
 }
 
-// patient writes all of it to a file that another process that has it open, such as the confined command, has made non-blocking since.
+// patient writes everything to a file that another process, such as the confined command, may have made non-blocking.
 type patient struct {
 	f      *os.File
 	failed error // the first failure
@@ -85,7 +85,7 @@ func (s *Screen) Failed() error {
 
 func (s *Screen) line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
 
-// style is how a word looks on a terminal.
+// style is the appearance of a word on a terminal.
 type style string
 
 const (
@@ -218,7 +218,7 @@ func (s *Screen) Warn(format string, args ...any) {
 	s.flush()
 }
 
-// place is the position of a rule; a rule without a file always applies.
+// position returns the position of a rule; a rule without a file always applies.
 func position(p policy.Position) string {
 	if p.File == "" {
 		return "always"

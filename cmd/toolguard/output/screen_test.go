@@ -75,7 +75,7 @@ func TestReport(t *testing.T) {
   read  /home/u/.ssh/key0  no rule allows it
   read  /home/u/.ssh/key1  fs.3, p.toml:12:1  ×2
   not in its environment: AWS_SECRET_ACCESS_KEY
-  to allow it, copy what is meant of this to the end of the policy:
+  to allow it, copy the intended part of this to the end of the policy:
   [[access.fs]]
   path = "/home/u/.ssh"
   read = true
@@ -123,7 +123,7 @@ func TestReportHasAnEnd(t *testing.T) {
 	}
 }
 
-func TestColourSaysNothing(t *testing.T) {
+func TestColourIsOptional(t *testing.T) {
 	r := resultOfDenials(30, "x = 1")
 	plain, b := on(false)
 	plain.Report(r, "p", ReportOptions{Lines: ReportLines})
@@ -141,7 +141,7 @@ func TestColourSaysNothing(t *testing.T) {
 	}
 }
 
-// TestHostileNames: whatever a file is called, the report has its lines and no others.
+// TestHostileNames: a report of files with any name has its lines and no others.
 func TestHostileNames(t *testing.T) {
 	r := resultOfDenials(1, "[[access.fs]]\npath = \"/\x1b[2J\"\nread = true")
 	r.Denials[0].Target = "/a\n  read  /etc/shadow\x1b[1A\xff"
@@ -165,7 +165,7 @@ func TestSystemCallsInTheReport(t *testing.T) {
 	}
 }
 
-// TestChangesShareLines: what differs in its target alone is shown once, and nothing is left out.
+// TestChangesShareLines: changes that differ only in their target share a line, and none is left out.
 func TestChangesShareLines(t *testing.T) {
 	rule := &policy.Rule{ID: "fs.1", Position: policy.Position{File: "p.toml", Line: 3, Col: 1}}
 	s, b := on(false)

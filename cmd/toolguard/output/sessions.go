@@ -53,13 +53,13 @@ func (s *Screen) Session(x api.Session) {
 		}
 	}
 	if x.Usage != nil {
-		rows = append(rows, taken(x.Usage)...)
+		rows = append(rows, usageRows(x.Usage)...)
 	}
 	s.table("", rows)
 }
 
-// taken is what a session has taken.
-func taken(u *event.Usage) (rows [][]cell) {
+// usageRows returns the rows of a session's resource usage.
+func usageRows(u *event.Usage) (rows [][]cell) {
 	processor, memory, read, written := figures(u)
 	if u.CPU != nil {
 		rows = append(rows, []cell{c("processor"), c(processor)})
@@ -76,7 +76,7 @@ func taken(u *event.Usage) (rows [][]cell) {
 	return rows
 }
 
-// figures are what is known of what a session has taken.
+// figures formats the known resource usage of a session.
 func figures(u *event.Usage) (processor, memory, read, written string) {
 	if u == nil {
 		u = &event.Usage{}
@@ -91,7 +91,7 @@ func figures(u *event.Usage) (processor, memory, read, written string) {
 	return format(u.CPU, seconds), format(u.Memory, Amount), format(u.Read, Amount), format(u.Written, Amount)
 }
 
-// since is how long ago something was.
+// since returns the time since t.
 func since(t time.Time) string { return max(0, time.Since(t)).Round(time.Second).String() }
 
 // CommandLine is a command on one line, cut where it's long.

@@ -27,7 +27,7 @@ type Summary struct {
 	Executed, Unrecorded uint64 // programs: those that events report, and those that gaps count
 }
 
-// Summary is the answer of report: the session, then what the report after a command says.
+// Summary is the answer of report: the session, then the report after a command.
 func (s *Screen) Summary(x *Summary) {
 	rows := [][]cell{{c("session"), cs(bold, x.Session)}}
 	for _, more := range [][2]string{{"command", CommandLine(x.argv())}, {"tool", x.Tool}, {"agent", x.Agent}, {"user", x.Owner}, {"policy", x.Policy}} {
@@ -51,7 +51,7 @@ func (s *Screen) Summary(x *Summary) {
 		}
 		rows = append(rows, []cell{c("ran"), c(used)})
 		if e.Usage != nil {
-			rows = append(rows, taken(e.Usage)...)
+			rows = append(rows, usageRows(e.Usage)...)
 		}
 	}
 	if n := x.Executed + x.Unrecorded; n > 0 {
@@ -82,15 +82,15 @@ func (s *Summary) argv() []string {
 	return s.Start.Process[0].Argv
 }
 
-// ending says how the session ended.
+// ending describes how the session ended.
 func (s *Summary) ending() string {
 	switch {
 	case s.End != nil && s.End.Kind == event.SessionRefused:
 		return "not started: " + s.End.Extra["why"]
 	case s.End == nil:
-		return "not told: it runs, or what came last is lost"
+		return "unknown: it runs, or its last events are lost"
 	case s.End.Exit == nil || s.End.Exit.Code < 0:
-		return "nobody saw how"
+		return "not seen"
 	case s.End.Exit.Signal != 0:
 		return "signal " + strconv.Itoa(s.End.Exit.Signal)
 	}

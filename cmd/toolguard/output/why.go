@@ -14,10 +14,10 @@ import (
 	"github.com/toolguard/toolguard/internal/userfiles"
 )
 
-// manyLines is more than the denials that are kept take.
+// manyLines is more than the lines of all stored denials.
 const manyLines = 1 << 20
 
-// runLine says which run it was.
+// runLine describes the run.
 func (s *Screen) runLine(run *userfiles.Run) {
 	s.line("%s ended with %d, %s, in %s", s.in(bold, Clean(CommandLine(run.Argv))), run.Code, run.Time.Local().Format(time.DateTime), Clean(run.Workspace))
 }
@@ -28,7 +28,7 @@ func (s *Screen) LastRun(run *userfiles.Run) {
 	s.Report(resultOf(run), run.Policy, ReportOptions{Numbered: true, Lines: manyLines})
 }
 
-// Denial is one denial that no rule is about.
+// Denial prints a denial that no rule decided.
 func (s *Screen) Denial(run *userfiles.Run, n int) {
 	defer s.flush()
 	s.runLine(run)
@@ -41,7 +41,7 @@ func (s *Screen) Denial(run *userfiles.Run, n int) {
 	}
 }
 
-// Explained is one denial with the rules that have a say in it.
+// Explained prints a denial with the rules that matched.
 func (s *Screen) Explained(run *userfiles.Run, n int, q explain.Question, e explain.Explanation, h backend.Here) {
 	s.runLine(run)
 	if e.Answer.Decision == "allow" {
@@ -60,7 +60,7 @@ type NotAdded struct {
 	Why    *grant.Rejection
 }
 
-// Addition is what is to be added to a policy, and what isn't.
+// Addition prints the rules to add to a policy, and the denials without one.
 func (s *Screen) Addition(file string, diff []string, left []NotAdded) {
 	defer s.flush()
 	if len(diff) > 0 {
@@ -88,7 +88,7 @@ func (s *Screen) Question(text string) {
 }
 
 // LineDiff is how one text differs from another, in lines that begin with "- " and "+ ". Where lines were only added, or changed without
-// their number, nothing else is in it.
+// their number, it has no other lines.
 func LineDiff(old, now string) (diff []string) {
 	before, after := strings.Split(strings.TrimRight(old, "\n"), "\n"), strings.Split(strings.TrimRight(now, "\n"), "\n")
 	for i, line := range after {
@@ -102,7 +102,7 @@ func LineDiff(old, now string) (diff []string) {
 	return diff
 }
 
-// resultOf is the run as reports write it.
+// resultOf converts a run for a report.
 func resultOf(r *userfiles.Run) session.Result {
 	out := session.Result{
 		Code: r.Code, RemovedEnv: r.Removed,
