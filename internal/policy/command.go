@@ -19,7 +19,7 @@ type CommandTable struct {
 // programRules are the rules for one program.
 type programRules struct {
 	order  []*Rule          // the last first, down to one that allows any arguments
-	called map[string]*Rule // the deciding rule by argument 0; other names fall to the last rule of order if it has no conditions
+	called map[string]*Rule // the deciding rule by argument 0; for any other name the last rule of order decides, if it has no conditions
 }
 
 func newCommandTable(rules []*Rule) *CommandTable {

@@ -353,9 +353,9 @@ func TestSecrets(t *testing.T) {
 		{"/w/.ssh", policy.Write, policy.Protected},
 		{"/w/a/.ssh/new/id", policy.Write, policy.Protected},
 		{"/w/a/.ssh/id.pub", policy.AllCaps, policy.Allowed}, // an exception
-		{"/w/.ssh/deploy", policy.Read, policy.Allowed},      // given back
+		{"/w/.ssh/deploy", policy.Read, policy.Allowed},      // an exception
 		{"/w/.ssh/deploy/id", policy.Read, policy.Allowed},
-		{"/w/sub/.ssh/id", policy.Write, policy.Protected}, // named, but not given back
+		{"/w/sub/.ssh/id", policy.Write, policy.Protected}, // named, but not an exception
 		{"/w/.ssh/mine", policy.Write, policy.Protected},
 		{"/w/x.key", policy.Write, policy.Protected},
 		{"/w/given.key", rw, policy.Allowed},

@@ -181,7 +181,7 @@ func TestAliasesNeverWiden(t *testing.T) {
 		for _, path := range genAliased(t, sys.Table) {
 			caps, before := c.Caps(path), without.Caps(path)
 			if caps&^before != 0 {
-				t.Fatalf("%s: with other names %s more\n%+v\n%s", path, caps&^before, sys.Table, rulesOf(c))
+				t.Fatalf("%s: with aliases %s more\n%+v\n%s", path, caps&^before, sys.Table, rulesOf(c))
 			}
 			if caps != before {
 				narrower++

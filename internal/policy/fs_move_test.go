@@ -80,7 +80,7 @@ func TestRename(t *testing.T) {
 		{secrets(), x("/w/.env", "/w/x/.env"), policy.Allowed},
 		{secrets(), x("/w/.env", "/w/x.pub"), policy.NoGain}, // to an exception
 		{secrets(), x("/w/x", "/w/.env"), policy.Allowed},
-		{secrets(), x("/w/.env", "/w/mine/.env"), policy.NoGain}, // to where it's given back
+		{secrets(), x("/w/.env", "/w/mine/.env"), policy.NoGain}, // to an exception
 		{secrets(), x("/w/mine/.env", "/w/.env"), policy.Allowed},
 		{secrets(), swap("/w/x", "/w/.env"), policy.NoGain},
 		{secrets(), dir("/w/d", "/other/d"), policy.Allowed},
@@ -90,7 +90,7 @@ func TestRename(t *testing.T) {
 		{secrets(), dir("/w/.ssh/d", "/w/.ssh/d.pub"), policy.NoGain},
 		{secrets(), dir("/w/d", "/w/.ssh"), policy.Allowed},
 		{secrets(), dir("/w/.config", "/w/c"), policy.NoGain}, // part of a match
-		{secrets(), dir("/w/d", "/w/mine/d"), policy.NoGain},  // what it holds is given back there
+		{secrets(), dir("/w/d", "/w/mine/d"), policy.NoGain},  // its files are exceptions there
 		{secrets(), dir("/w/mine/d", "/w/d"), policy.Allowed},
 		{secrets(policytest.Path(".ssh", policy.Write), policytest.Path("d", policy.Write)), dir("/w/.ssh/a", "/w/d/a"), policy.NoGain}, // open would be readable beneath
 		{restricted, x("/w/x", "/w/mine/.envrc"), policy.Allowed},

@@ -143,7 +143,7 @@ func TestForgedPolicy(t *testing.T) {
 		"system calls' long file": {func(w *policy.Wire) { w.Layers[1].Syscalls.Position.File = long }, "has a name of 8193 bytes"},
 		"as long as may be":       {func(w *policy.Wire) { w.Name = long[1:] }, ""},
 		"too many layers":         {func(w *policy.Wire) { w.Layers = make(policy.WireLayers, policy.MaxLayers+1) }, "at most 64 layers"},
-		"too many other names": {func(w *policy.Wire) {
+		"too many aliases": {func(w *policy.Wire) {
 			w.Aliases = slices.Repeat([]fspath.Alias{{From: "/a", To: "/b"}}, policy.MaxAliases+1)
 		}, "1025 aliases"},
 	} {
