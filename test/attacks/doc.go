@@ -30,5 +30,5 @@
 //	other ABIs and newer calls                          int80, x32, and the variants within each program
 //	a supervisor that decides on system calls           none: there is none
 //	a green run that tested nothing                     TestControls, test/must-run.txt
-//	denials that take long                              test/net.TestRefusalIsQuick
+//	denials that take long                              test/net.TestDenialsAreFast
 package attacks

@@ -24,8 +24,8 @@ var named = allow("web.test") + // net.1
 	allow("second.test", `scheme = "http"`, "port = 8091", `path_prefix = "/open"`) + allow("second.test", `scheme = "ws"`, "port = 8091", `path_prefix = "/chat"`) +
 	allow("metadata6.test") + allow(link6, "port = 9999", `protocol = "udp"`)
 
-// attacks are tricks of testdata/attacks.py. What package seccomp denies has its event in the kernel's log, which can't be read from a
-// network namespace like this one: TestCalls does.
+// attacks are tricks of testdata/attacks.py. Denials by seccomp are in the kernel's log, which can't be read from this network namespace:
+// TestCalls reads them.
 var attacks = []struct{ name, free, want, denial string }{
 	{"another_host", "200", "403", "connect http://other.test:80/ rule_denies net.6"},
 	{"another_server_name", "^TLSv1", "alert", "connect https://other.test:443 rule_denies net.6"},
@@ -94,7 +94,7 @@ var attacks = []struct{ name, free, want, denial string }{
 
 	{"path_granted", "^200$", "^200$", ""},
 	{"path_denied", "200", "403", "connect http://second.test:80/shut host_not_listed"},
-	{"path_prefix_only", "200", "403", "connect http://second.test:80/opened host_not_listed"},
+	{"path_with_prefix", "200", "403", "connect http://second.test:80/opened host_not_listed"},
 	{"path_dots", "200", "403", "connect http://second.test:80/open/../shut host_not_listed"},
 	{"path_percent_dots", "200", "403", "connect http://second.test:80/open/%2e%2e/shut host_not_listed"},
 	{"path_percent_slash", "200", "403", "connect http://second.test:80/open%2f..%2fshut host_not_listed"},
@@ -142,15 +142,15 @@ var attacks = []struct{ name, free, want, denial string }{
 // Each trick works without toolguard, where it can. Under toolguard it reaches only granted destinations, and its denials are reported.
 func TestAttacks(t *testing.T) {
 	needsServers(t, "python3")
-	p := newPlace(t, "", named)
+	p := newFixture(t, "", named)
 	p.copyTricks()
 	line := "/usr/bin/python3 attacks.py"
 	for _, x := range attacks {
 		line += " " + x.name
 	}
-	free, got := tricks(outcomeOf(t, p.command(line)).said), tricks(outcomeOf(t, p.confined(line)).said)
+	free, got := tricks(outcomeOf(t, p.command(line)).output), tricks(outcomeOf(t, p.confined(line)).output)
 	var reported []string
-	for _, e := range p.read() {
+	for _, e := range p.readEvents() {
 		reported = append(reported, e.String())
 		if u := e.Unmapped; strings.HasPrefix(u.Mechanism, "netguard:") && regexp.MustCompile("^(tcp|udp)://").MatchString(u.Target) && e.Actor.Process.Name != "python3" {
 			t.Errorf("the event %q of %s is of the process %q", e, u.Mechanism, e.Actor.Process.Name)
@@ -190,7 +190,7 @@ var calls = []struct{ name, free, want, reported string }{
 	{"join_any_group", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
 	{"join_any_source", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
 	{"join_group6", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
-	{"join_anycast6", "EINVAL", "EACCES", "setsockopt setsockopt host_not_listed net"}, // which the kernel wants of routers alone
+	{"join_anycast6", "EINVAL", "EACCES", "setsockopt setsockopt host_not_listed net"}, // which the kernel allows routers only
 	{"join_any_group6", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
 	{"join_any_source6", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
 	{"freebind", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
@@ -203,7 +203,7 @@ var calls = []struct{ name, free, want, reported string }{
 // network namespace in which these tests started, where no test server runs.
 func TestCalls(t *testing.T) {
 	needs(t, "python3", "nsenter")
-	p := newPlace(t, "", allow(dataIP, "port = 5432"))
+	p := newFixture(t, "", allow(dataIP, "port = 5432"))
 	came := func(cmd *exec.Cmd) *exec.Cmd {
 		path, err := exec.LookPath("nsenter")
 		must(t, err)
@@ -219,8 +219,8 @@ func TestCalls(t *testing.T) {
 	for _, x := range calls {
 		line += " " + x.name
 	}
-	free, got := tricks(outcomeOf(t, came(p.command(line))).said), tricks(outcomeOf(t, came(p.confined(line))).said)
-	all := p.read()
+	free, got := tricks(outcomeOf(t, came(p.command(line))).output), tricks(outcomeOf(t, came(p.confined(line))).output)
+	all := p.readEvents()
 	for _, x := range calls {
 		t.Run(x.name, func(t *testing.T) {
 			if !regexp.MustCompile(x.free).MatchString(free[x.name]) {
@@ -238,18 +238,18 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// copyTricks puts them into the workspace.
-func (p *place) copyTricks() {
+// copyTricks copies the tricks into the workspace.
+func (p *fixture) copyTricks() {
 	p.t.Helper()
 	text, err := os.ReadFile("testdata/attacks.py")
 	must(p.t, err)
 	p.write("attacks.py", text)
 }
 
-// A name that leads elsewhere later leads nowhere that it couldn't have led to at first, and what it led to stays reached.
+// After a name's address changes, the new address is allowed only if it could have been the first one, and open connections go on.
 func TestRebinding(t *testing.T) {
 	needsServers(t, "python3")
-	p := newPlace(t, "", allow("moving.test")+allow("moving.test", "port = 7001")+deny("other.test"))
+	p := newFixture(t, "", allow("moving.test")+allow("moving.test", "port = 7001")+deny("other.test"))
 	s := startRunning(t, p)
 	look := python + `'import socket; print(*{a[4][0] for a in socket.getaddrinfo("moving.test", 80)})'`
 	ask := func(to string) string {
@@ -258,7 +258,7 @@ func TestRebinding(t *testing.T) {
 	s.expect(look, "^"+webIP)
 	s.expect(ask(webIP), "200")
 	for _, inside := range []string{privateIP, metadataIP, "127.0.0.1", "::1", "::ffff:127.0.0.1"} {
-		real.rename(t, "moving.test", inside)
+		realInternet.setName(t, "moving.test", inside)
 		s.expect(look, "gaierror")
 		if strings.Contains(inside, ".") && !strings.Contains(inside, ":") {
 			s.expect(ask(inside), "403")
@@ -268,16 +268,16 @@ func TestRebinding(t *testing.T) {
 		until(t, want, func() bool { return has(p.denials(), want) })
 	}
 	s.expect(ask(webIP), "200")
-	real.rename(t, "moving.test", otherIP)
+	realInternet.setName(t, "moving.test", otherIP)
 	s.expect(look, "^"+otherIP)
 	s.expect(ask(otherIP), "200")
 	s.timed(raw+otherIP+" 7001", "^echo")
 }
 
-// Of a name that leads to several addresses each is reached, by egress and directly, and no other: not for it, nor by what else is there.
+// All addresses of a name are reachable, through egress and directly, and no others.
 func TestManyAddresses(t *testing.T) {
 	needsServers(t, "python3")
-	p := newPlace(t, "", allow("many.test")+allow("many.test", "port = 7001"))
+	p := newFixture(t, "", allow("many.test")+allow("many.test", "port = 7001"))
 	const program = `import socket
 def ask(ip, host):
     c = socket.create_connection((ip, 80), 20); c.sendall(b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"); return c.recv(12)[9:].decode()
@@ -290,10 +290,10 @@ print()
 `
 	p.write("many.py", []byte(program))
 	addrs := webIP + " " + otherIP
-	if got := outcomeOf(t, p.command("/usr/bin/python3 many.py")).said; got != addrs+" 200 200 200 200 ConnectionRefusedError connected ConnectionRefusedError \n" {
+	if got := outcomeOf(t, p.command("/usr/bin/python3 many.py")).output; got != addrs+" 200 200 200 200 ConnectionRefusedError connected ConnectionRefusedError \n" {
 		t.Errorf("without toolguard: %q", got)
 	}
-	if got := outcomeOf(t, p.confined("/usr/bin/python3 many.py")).said; got != addrs+" 200 200 403 403 ConnectionRefusedError connected PermissionError \n" {
+	if got := outcomeOf(t, p.confined("/usr/bin/python3 many.py")).output; got != addrs+" 200 200 403 403 ConnectionRefusedError connected PermissionError \n" {
 		t.Errorf("%q", got)
 	}
 	all := p.denials()
@@ -306,23 +306,23 @@ print()
 	}
 }
 
-// A name's address is permitted for as long as the answer holds, and a connection for as long as that itself does.
+// A name's address is permitted while the answer is valid, and a connection until it ends.
 func TestAnswerEnds(t *testing.T) {
 	needsServers(t, "python3")
-	t.Parallel() // it takes its time
-	p := newPlace(t, "", allow("brief.test", "port = 7009"))
+	t.Parallel() // slow
+	p := newFixture(t, "", allow("brief.test", "port = 7009"))
 	got := outcomeOf(t, p.confined(python+`'import socket,time
-held = socket.create_connection(("brief.test", 7009), 20); at = held.getpeername(); held.recv(5)
+conn = socket.create_connection(("brief.test", 7009), 20); at = conn.getpeername(); conn.recv(5)
 began = time.monotonic()
 while time.monotonic() < began + 240:
     try: socket.create_connection(at, 20).close()
     except PermissionError: break
     time.sleep(1)
 else: print("it never ends")
-held.sendall(b"goes on"); held.shutdown(socket.SHUT_WR); print(held.makefile().read())
+conn.sendall(b"goes on"); conn.shutdown(socket.SHUT_WR); print(conn.makefile().read())
 socket.create_connection(("brief.test", 7009), 20); print("again")'`))
-	if got.said != otherIP+":7009 goes on\nagain\n" {
-		t.Errorf("%q", got.said)
+	if got.output != otherIP+":7009 goes on\nagain\n" {
+		t.Errorf("%q", got.output)
 	}
 	if all, want := p.denials(), "connect tcp://"+otherIP+":7009 host_not_listed"; !has(all, want) {
 		t.Errorf("no event %q among %q", want, all)
@@ -332,14 +332,14 @@ socket.create_connection(("brief.test", 7009), 20); print("again")'`))
 // Where egress intercepts TLS, another server's name within it is denied.
 func TestFronting(t *testing.T) {
 	needsServers(t, "curl")
-	p := newPlace(t, "tls_intercept = true", allow("web.test", `scheme = "https"`, `path_prefix = "/"`)+deny("other.test"))
+	p := newFixture(t, "tls_intercept = true", allow("web.test", `scheme = "https"`, `path_prefix = "/"`)+deny("other.test"))
 	line := "curl -sS -H 'Host: other.test' "
 	for _, version := range []string{"--http1.1", "--http2"} {
-		if got := outcomeOf(t, p.command(line+version+" https://web.test/")); !strings.HasPrefix(got.said, "real GET https://other.test/") {
-			t.Errorf("without toolguard: %q", got.said)
+		if got := outcomeOf(t, p.command(line+version+" https://web.test/")); !strings.HasPrefix(got.output, "real GET https://other.test/") {
+			t.Errorf("without toolguard: %q", got.output)
 		}
-		if got := outcomeOf(t, p.confined("curl -sS https://web.test/; "+line+version+" https://web.test/")); !regexp.MustCompile(`(?s)^real GET https://web.test/.*"host_mismatch"`).MatchString(got.said) {
-			t.Errorf("%q", got.said)
+		if got := outcomeOf(t, p.confined("curl -sS https://web.test/; "+line+version+" https://web.test/")); !regexp.MustCompile(`(?s)^real GET https://web.test/.*"host_mismatch"`).MatchString(got.output) {
+			t.Errorf("%q", got.output)
 		}
 		if all := p.denials(); !slices.ContainsFunc(all, func(e reported) bool { return strings.HasSuffix(e.String(), "host_mismatch") }) {
 			t.Errorf("events %q", all)
@@ -347,10 +347,10 @@ func TestFronting(t *testing.T) {
 	}
 }
 
-// tricks are what each trick says.
-func tricks(said string) map[string]string {
+// tricks returns the output of each trick.
+func tricks(output string) map[string]string {
 	all := map[string]string{}
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(output) {
 		name, got, _ := strings.Cut(strings.TrimSpace(line), " -> ")
 		all[name] = got
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// refusals is a program that prints its waiting times for each kind of denial, in milliseconds.
-const refusals = `import http.client, socket, ssl, sys, time
+// deniedOperations is a program that prints its waiting times for each kind of denial, in milliseconds.
+const deniedOperations = `import http.client, socket, ssl, sys, time
 free = ssl._create_unverified_context()
 def name(): socket.getaddrinfo("denied.test", 80)
 def address(): socket.create_connection(("` + deniedIP + `", 5432))
@@ -27,11 +27,11 @@ for what in name, address, host, path, server:
         began = time.perf_counter()
         try: what()
         except OSError: print(what.__name__, (time.perf_counter() - began) * 1000)
-        else: sys.exit(what.__name__ + " isn't refused")
+        else: sys.exit(what.__name__ + " isn't denied")
 `
 
 // Denials are fast: the fastest one of each kind, which a busy machine hasn't delayed, arrives within 50 ms.
-func TestRefusalIsQuick(t *testing.T) {
+func TestDenialsAreFast(t *testing.T) {
 	needs(t, "python3")
 	took := deniedAfter(t, 20)
 	for _, what := range []string{"name", "address", "host", "path", "server"} {
@@ -46,15 +46,15 @@ func TestRefusalIsQuick(t *testing.T) {
 // deniedAfter returns how many milliseconds a program waits for each kind of denial, n times.
 func deniedAfter(t testing.TB, n int) map[string][]float64 {
 	t.Helper()
-	p := newPlace(t, "", allow("allowed.test", `scheme = "http"`, `path_prefix = "/a"`)+allow("allowed.test", `scheme = "https"`))
-	must(t, os.WriteFile(filepath.Join(p.workspace, "refusals.py"), []byte(refusals), 0o644))
+	p := newFixture(t, "", allow("allowed.test", `scheme = "http"`, `path_prefix = "/a"`)+allow("allowed.test", `scheme = "https"`))
+	must(t, os.WriteFile(filepath.Join(p.workspace, "denials.py"), []byte(deniedOperations), 0o644))
 	took := map[string][]float64{}
-	got := outcomeOf(t, p.confined(fmt.Sprintf("python3 refusals.py %d", n)))
-	for line := range strings.Lines(got.said) {
+	got := outcomeOf(t, p.confined(fmt.Sprintf("python3 denials.py %d", n)))
+	for line := range strings.Lines(got.output) {
 		var what string
 		var ms float64
 		if _, err := fmt.Sscan(line, &what, &ms); err != nil {
-			t.Fatal(got.said)
+			t.Fatal(got.output)
 		}
 		took[what] = append(took[what], ms)
 	}

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// Egress's denials are reported with their process, as are the kernel's: by what else is there to find a program in a session
-// of thousands?
-func TestWhose(t *testing.T) {
+// Egress's denials are reported with their process, as are the kernel's: a session can have thousands of programs.
+func TestEventProcess(t *testing.T) {
 	needs(t, "python3", "curl")
 	const program = `import os, ssl, subprocess, sys, time, urllib.request
 def get(url, method="GET", **headers):
@@ -27,13 +26,13 @@ except OSError as e: print("TLS", e)
 ` + "subprocess.run([\"curl\", \"-sS\", \"http://gone.test/\"])\n" + `open("asked", "w")
 while not os.path.exists("reported"): time.sleep(0.01)
 `
-	p := newPlace(t, "", allow("allowed.test", `scheme = "http"`, `path_prefix = "/a"`, `methods = ["GET"]`)+allow("allowed.test", `scheme = "https"`))
+	p := newFixture(t, "", allow("allowed.test", `scheme = "http"`, `path_prefix = "/a"`, `methods = ["GET"]`)+allow("allowed.test", `scheme = "https"`))
 	must(t, os.WriteFile(filepath.Join(p.workspace, "ask.py"), []byte(program), 0o644))
 	cmd := p.confined("python3 ask.py --token=secret; true")
-	said, err := os.Create(filepath.Join(p.workspace, "said"))
+	output, err := os.Create(filepath.Join(p.workspace, "output"))
 	must(t, err)
-	defer said.Close()
-	cmd.Stdout, cmd.Stderr = said, said
+	defer output.Close()
+	cmd.Stdout, cmd.Stderr = output, output
 	must(t, cmd.Start())
 	want := []string{
 		"resolve dns://denied.test dns_denied", "connect http://denied.test:80/ host_not_listed", "connect http://allowed.test:80/b/c host_not_listed",
@@ -49,7 +48,7 @@ while not os.path.exists("reported"): time.sleep(0.01)
 	must(t, os.WriteFile(filepath.Join(p.workspace, "reported"), nil, 0o644))
 	must(t, cmd.Wait())
 	for _, e := range p.denials() {
-		if e.Unmapped.Target == "dns://gone.test" { // it may be: then what the kernel knew is what there is
+		if e.Unmapped.Target == "dns://gone.test" { // the process may have exited: then the event has only the kernel's data
 			if a := e.Actor.Process; a.PID == 0 || a.Name != "curl" {
 				t.Errorf("%s: by %+v", e, a)
 			}

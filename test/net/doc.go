@@ -1,7 +1,6 @@
-// Package net tests the network through the real binary, as root: what programs that know nothing of toolguard reach by name and by
-// address, and their denials, compared with the same without toolguard. The internet is the test itself: public addresses on the
-// loopback of a network namespace of its own, with servers for HTTP, TLS and others; and, where they are installed, real servers in
-// another one (internet_test.go).
+// Package net tests the network through the real binary, as root: what unmodified programs reach by name and by address, and their denials,
+// compared with the same without toolguard. The test simulates the internet: public addresses on the loopback of a separate network
+// namespace, with servers for HTTP, TLS and others; and, where they are installed, real servers in another one (internet_test.go).
 //
 // # Tricks
 //
@@ -13,7 +12,7 @@
 //	the metadata address                                 metadata, metadata_as_allowed, name_of_metadata, name_of_metadata6
 //	DNS by TCP, TLS, HTTPS, from another server          dns_by_tcp, dns_over_tls, dns_over_https, dns_by_another_server
 //	DNS as a tunnel: names, TXT, HTTPS records           tunnel_in_name, tunnel_in_labels, tunnel_elsewhere, tunnel_in_txt, https_record
-//	names that lead to what is denied, or inside         alias_to_denied, alias_to_private, name_of_private, name_of_loopback, name_of_mapped, name_of_both
+//	names that lead to denied or internal targets        alias_to_denied, alias_to_private, name_of_private, name_of_loopback, name_of_mapped, name_of_both
 //	rebinding                                            TestRebinding
 //	a time to live that ends within a connection         TestAnswerEnds, internal/loader/cgroupsock.TestPermit
 //	IPv4 in IPv6                                         mapped, mapped_web
@@ -35,10 +34,10 @@
 //	WebSocket, h2c                                       websocket, websocket_granted, other_upgrade; h2c_upgrade, h2c_at_once
 //	egress's port, another session's egress              TestOthersEgress
 //	egress or toolguard killed                           TestEgressDies, TestNoLeaks, TestToolguardKilled
-//	connections that say nothing, or never finish        TestIdle, TestSlowClients
-//	denials that come late                                TestRefusalIsQuick
+//	connections without data, or incomplete requests     TestIdle, TestSlowClients
+//	denials that come late                                TestDenialsAreFast
 //
-// What real clients do as root is done for an ordinary user too, by toolguardd, where it can be (TestUsersClients).
+// TestUsersClients runs the real clients for an ordinary user through toolguardd, where that is possible.
 //
-// What the rules mean is testdata/semantics.txt: TestSemantics asks `toolguard check` about each row, and tries it in a session.
+// testdata/semantics.txt defines the meaning of the rules: TestSemantics compares `toolguard check` and a session for each row.
 package net

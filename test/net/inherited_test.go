@@ -13,32 +13,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// elsewhere reconnects its standard input.
-const elsewhere = python + `'import ctypes, socket, struct
+// reconnect connects its standard input to another address.
+const reconnect = python + `'import ctypes, socket, struct
 libc = ctypes.CDLL(None)
 libc.connect(0, struct.pack("=HHI", 0, 0, 0) + bytes(8), 16)
 libc.connect(0, struct.pack("=HH", 2, socket.htons(5432)) + socket.inet_aton("` + deniedIP + `") + bytes(8), 16)
 c = socket.socket(fileno=0); c.sendall(b"ping"); print(c.recv(99))'`
 
-// An inherited socket could be connected to anything, and no program decides about it: where the network is limited, none is inherited.
-func TestHandedSocket(t *testing.T) {
+// An inherited socket could be connected to any address, and no BPF program decides about it: where rules limit the network, none is inherited.
+func TestInheritedSocket(t *testing.T) {
 	needs(t, "python3")
-	newPlace(t, "", "") // which skips where there is no internet
+	newFixture(t, "", "") // skips without the simulated internet
 	listener, err := net.Listen("tcp4", allowedIP+":0")
 	must(t, err)
 	connected, err := net.Dial("tcp4", listener.Addr().String())
 	must(t, err)
 	datagrams, err := net.Dial("udp4", allowedIP+":9999")
 	must(t, err)
-	handed := map[string]*os.File{}
+	sockets := map[string]*os.File{}
 	for name, s := range map[string]interface {
 		io.Closer
 		File() (*os.File, error)
 	}{"TCP": connected.(*net.TCPConn), "listening": listener.(*net.TCPListener), "UDP": datagrams.(*net.UDPConn)} {
 		defer s.Close()
-		handed[name], err = s.File()
+		sockets[name], err = s.File()
 		must(t, err)
-		defer handed[name].Close()
+		defer sockets[name].Close()
 		for _, x := range []struct {
 			access, rules string
 			starts        bool
@@ -49,28 +49,28 @@ func TestHandedSocket(t *testing.T) {
 			{"", "", false},
 			{`default = { net = "allow" }`, "", true},
 		} {
-			cmd := newPlace(t, x.access, x.rules).confined("echo started")
-			cmd.Stdin = handed[name]
+			cmd := newFixture(t, x.access, x.rules).confined("echo started")
+			cmd.Stdin = sockets[name]
 			got := outcomeOf(t, cmd)
-			if started := strings.Contains(got.said, "started"); started != x.starts || started != (got.code == 0) {
+			if started := strings.Contains(got.output, "started"); started != x.starts || started != (got.code == 0) {
 				t.Errorf("%s, %s%s: %+v", name, x.access, x.rules, got)
 			}
 		}
 	}
-	what := newPlace(t, "", "").command(elsewhere) // it's for
-	what.Stdin = handed["TCP"]
-	if got := outcomeOf(t, what); !strings.Contains(got.said, "echo "+deniedIP) {
-		t.Errorf("without toolguard it prints %q", got.said)
+	bare := newFixture(t, "", "").command(reconnect) // the control
+	bare.Stdin = sockets["TCP"]
+	if got := outcomeOf(t, bare); !strings.Contains(got.output, "echo "+deniedIP) {
+		t.Errorf("without toolguard it prints %q", got.output)
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	must(t, err)
-	theirs := os.NewFile(uintptr(pair[0]), "theirs")
-	defer theirs.Close()
-	_, err = unix.Write(pair[1], []byte("words\n"))
+	outside := os.NewFile(uintptr(pair[0]), "theirs")
+	defer outside.Close()
+	_, err = unix.Write(pair[1], []byte("text\n"))
 	must(t, errors.Join(err, unix.Close(pair[1])))
-	local := newPlace(t, "", allow("allowed.test")).confined("cat")
-	local.Stdin = theirs
-	if got := outcomeOf(t, local); got.said != "words\n" {
+	unixSocket := newFixture(t, "", allow("allowed.test")).confined("cat")
+	unixSocket.Stdin = outside
+	if got := outcomeOf(t, unixSocket); got.output != "text\n" {
 		t.Errorf("a unix socket: %+v", got)
 	}
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// The addresses of the internet that is a network namespace of its own, with real servers (needsServers), beyond a pair of devices.
+// Addresses in the network namespace with real servers (needsServers), behind a pair of devices.
 const (
 	nameIP     = "151.101.1.53"
 	webIP      = "151.101.1.1" // of web.test and of others
@@ -36,47 +36,49 @@ const (
 	shellIP    = "151.101.1.22"
 	dataIP     = "151.101.1.32"
 	web6       = "2a04:4e42::1"
-	link6      = "fe80::77:2" // on the device that leads there, and on no other one
+	link6      = "fe80::77:2" // on the device that leads there only
 	metadataIP = "169.254.169.254"
 	privateIP  = "192.168.77.7"
 )
 
-// part is some of that internet's servers, which are started when a test needs them.
+// part is a group of real servers, which start when a test needs them.
 type part struct {
-	takes []string // programs, and patterns of files
+	needs []string // programs, and patterns of files
 	start func() error
 }
 
-// The name server and the web are there or nothing is; some clients have a part of their own.
+// All real servers need the name server and the web servers; some clients need another part.
 var (
 	web = part{
 		[]string{"knotd", "knotc", "nginx"},
 		sync.OnceValue(func() error {
-			return errors.Join(real.serveWeb(), real.serveEchoes(), real.reachable(webIP+":80", webIP+":443", "["+web6+"]:443"))
+			return errors.Join(realInternet.serveWeb(), realInternet.serveEchoes(), realInternet.reachable(webIP+":80", webIP+":443", "["+web6+"]:443"))
 		}),
 	}
-	files = part{[]string{"git"}, sync.OnceValue(func() error { return real.publish() })}
+	files = part{[]string{"git"}, sync.OnceValue(func() error { return realInternet.publish() })}
 	shell = part{
 		[]string{"sshd", "ssh-keygen", "ssh"},
-		sync.OnceValue(func() error { return errors.Join(real.serveShell(), real.reachable(shellIP+":22")) }),
+		sync.OnceValue(func() error { return errors.Join(realInternet.serveShell(), realInternet.reachable(shellIP+":22")) }),
 	}
 	data = part{
 		[]string{"redis-server", "redis-cli", "psql", "iperf3", initdbs},
 		sync.OnceValue(func() error {
-			return errors.Join(real.serveData(), real.reachable(dataIP+":5433", dataIP+":6379", dataIP+":5201"))
+			return errors.Join(realInternet.serveData(), realInternet.reachable(dataIP+":5433", dataIP+":6379", dataIP+":5201"))
 		}),
 	}
 	proxies = part{
 		[]string{"squid", "tinyproxy"},
-		sync.OnceValue(func() error { return errors.Join(real.serveProxies(), real.reachable(dataIP+":3128", dataIP+":8888")) }),
+		sync.OnceValue(func() error {
+			return errors.Join(realInternet.serveProxies(), realInternet.reachable(dataIP+":3128", dataIP+":8888"))
+		}),
 	}
 )
 
 const initdbs = "/usr/lib/postgresql/*/bin/initdb"
 
-// lacks is what of it isn't here.
-func (p *part) lacks() (names []string) {
-	for _, name := range p.takes {
+// missing returns the missing programs and files.
+func (p *part) missing() (names []string) {
+	for _, name := range p.needs {
 		_, err := exec.LookPath(name)
 		if found, _ := filepath.Glob(name); err != nil && len(found) == 0 {
 			names = append(names, name)
@@ -85,28 +87,28 @@ func (p *part) lacks() (names []string) {
 	return names
 }
 
-// needed skips a test where a part can't be had.
-func (p *part) needed(t *testing.T) {
+// require skips a test if a part can't start here.
+func (p *part) require(t *testing.T) {
 	t.Helper()
-	if names := p.lacks(); names != nil {
+	if names := p.missing(); names != nil {
 		t.Skip("needs ", strings.Join(names, ", "), ": scripts/setup test")
 	}
 	must(t, p.start())
 }
 
-// internet is the other network namespace: that of a thread of this process, which runs what it's asked to there.
+// internet is the other network namespace, with a thread of this process that runs functions there.
 type internet struct {
-	dir    string // the servers', which others may look into
+	dir    string // of the servers, readable for all users
 	thread int
 	todo   chan func()
 	ca     *nettest.Authority
 
-	mu    sync.Mutex // on the names
+	mu    sync.Mutex // for the names
 	names map[string]string
 }
 
-// real is the internet of real servers; nil: this machine lacks what that takes.
-var real *internet
+// realInternet has the real servers; nil: this machine lacks requirements.
+var realInternet *internet
 
 func newInternet(ca *nettest.Authority) (*internet, error) {
 	dir, err := os.MkdirTemp("", "net-servers-")
@@ -116,7 +118,7 @@ func newInternet(ca *nettest.Authority) (*internet, error) {
 	n := &internet{dir: dir, todo: make(chan func()), ca: ca, names: map[string]string{}}
 	ready := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for ever: what is asked for is done in this thread's namespace
+		runtime.LockOSThread() // for ever: the thread is in the namespace
 		n.thread = unix.Gettid()
 		ready <- unix.Unshare(unix.CLONE_NEWNET)
 		for do := range n.todo {
@@ -146,7 +148,7 @@ func (n *internet) wire() error {
 		return err
 	}
 	return errors.Join(
-		n.do(func() error {
+		n.run(func() error {
 			return errors.Join(nettest.Loopback(append(there, web6)...), nettest.Address("in", "100.64.0.2/30", "fd77::2/64", link6+"/64"))
 		}),
 		nettest.Address("out", "100.64.0.1/30", "fd77::1/64", "fe80::77:1/64"),
@@ -154,14 +156,14 @@ func (n *internet) wire() error {
 	)
 }
 
-// do runs something in that namespace.
-func (n *internet) do(f func() error) error {
+// run runs a function in the namespace.
+func (n *internet) run(f func() error) error {
 	over := make(chan error)
 	n.todo <- func() { over <- f() }
 	return <-over
 }
 
-// start runs a server for as long as this process lives.
+// start starts a server that ends with this process.
 func (n *internet) start(uid uint32, args ...string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = n.dir
@@ -172,10 +174,10 @@ func (n *internet) start(uid uint32, args ...string) error {
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	return n.do(cmd.Start)
+	return n.run(cmd.Start)
 }
 
-// file is one of the servers'.
+// file writes a file for the servers.
 func (n *internet) file(name, text string) string {
 	file := filepath.Join(n.dir, name)
 	err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644))
@@ -191,7 +193,7 @@ func (n *internet) file(name, text string) string {
 // names is the zone of the real servers: addresses, or "-> name", or text in quotes.
 var names = map[string]string{
 	"web.test":             webIP + " " + web6,
-	"second.test":          webIP, // another name of the same
+	"second.test":          webIP, // a second name of the same server
 	"many.test":            otherIP + " " + webIP,
 	"other.test":           otherIP,
 	"*.wild.test":          webIP,
@@ -216,7 +218,7 @@ var names = map[string]string{
 	"_https._tcp.web.test": `"none"`,
 }
 
-// zoneFile is all names, as a root zone.
+// zoneFile returns all names as a root zone.
 func (n *internet) zoneFile() string {
 	z := strings.Builder{}
 	fmt.Fprintf(&z, ". 5 SOA a. a. %d 60 60 60 1\n. 60 NS ns.test.\nns.test. 60 A %s\nweb.test. 60 HTTPS 1 other.test.\n", time.Now().UnixNano()/1e6%1e9, nameIP)
@@ -268,8 +270,8 @@ log:
 	return n.reachable(nameIP + ":53")
 }
 
-// rename has a name lead elsewhere.
-func (n *internet) rename(t *testing.T, name, to string) {
+// setName changes the address of a name.
+func (n *internet) setName(t *testing.T, name, to string) {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -291,25 +293,24 @@ func (n *internet) reachable(addrs ...string) error {
 			}
 			if time.Now().After(end) {
 				log, _ := os.ReadFile(filepath.Join(n.dir, "log"))
-				return fmt.Errorf("%w: the servers say: %s", err, log)
+				return fmt.Errorf("%w: the servers' log: %s", err, log)
 			}
 		}
 	}
 	return nil
 }
 
-// needsServers skips a test where the real web can't be had.
+// needsServers skips a test if the real web servers can't start here.
 func needsServers(t *testing.T, clients ...string) {
 	t.Helper()
 	if missing != "" {
 		t.Skip("needs ", missing)
 	}
 	needs(t, clients...)
-	web.needed(t)
+	web.require(t)
 }
 
-// serveWeb starts a web server on every address, whatever name it's asked by. Ports 80 and 8081 speak HTTP/1, 8082 HTTP/2 without TLS, and 443
-// and 853 TLS.
+// serveWeb starts a web server for all names on every address. Ports 80 and 8081 serve HTTP/1, 8082 HTTP/2 without TLS, and 443 and 853 TLS.
 func (n *internet) serveWeb() error {
 	cert, err := n.ca.Certify(slices.Collect(maps.Keys(n.names))...)
 	if err != nil {
@@ -340,7 +341,7 @@ http {
 	return n.start(0, "sh", "-c", `ulimit -n 50000; exec nginx -p "$0" -c "$1"`, n.dir, conf)
 }
 
-// publish makes what can be fetched: a repository for git, and a package each for pip and npm.
+// publish makes a repository for git, and a package each for pip and npm.
 func (n *internet) publish() error {
 	wheel := bytes.Buffer{}
 	z := zip.NewWriter(&wheel)
@@ -375,9 +376,9 @@ git clone -q --bare . ../www/repo.git; git -C ../www/repo.git update-server-info
 	return errors.Join(err, err2)
 }
 
-// serveEchoes starts servers that answer with their names, for tricks each of which has one of its own.
+// serveEchoes starts servers that answer with their names, one per trick.
 func (n *internet) serveEchoes() error {
-	return n.do(func() error {
+	return n.run(func() error {
 		errs := []error{nettest.Echo("tcp", dataIP+":5432")}
 		for port := 7001; port <= 7009; port++ {
 			errs = append(errs, nettest.Echo("tcp", fmt.Sprintf("%s:%d", otherIP, port)))
@@ -389,7 +390,7 @@ func (n *internet) serveEchoes() error {
 	})
 }
 
-// serveShell starts an SSH server that lets root in, with a key.
+// serveShell starts an SSH server that accepts root with a key.
 func (n *internet) serveShell() error {
 	for _, name := range []string{"hostkey", "key"} {
 		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(n.dir, name)).CombinedOutput(); err != nil {
@@ -414,11 +415,11 @@ UsePAM no
 StrictModes no
 PidFile none
 `, n.dir))
-	sshd, err := exec.LookPath("sshd") // it wants its whole path
+	sshd, err := exec.LookPath("sshd") // sshd needs its absolute path
 	return errors.Join(err, os.MkdirAll("/run/sshd", 0o755), n.start(0, sshd, "-D", "-e", "-f", conf))
 }
 
-const nobody = 65534
+const nobodyUID = 65534
 
 // serveData starts PostgreSQL, Redis and iperf3.
 func (n *internet) serveData() error {
@@ -427,26 +428,26 @@ func (n *internet) serveData() error {
 		return err
 	}
 	db, bin := filepath.Join(n.dir, "db"), filepath.Dir(found[0])
-	if err := errors.Join(os.Mkdir(db, 0o700), os.Chown(db, nobody, nobody)); err != nil {
+	if err := errors.Join(os.Mkdir(db, 0o700), os.Chown(db, nobodyUID, nobodyUID)); err != nil {
 		return err
 	}
 	cmd := exec.Command(found[0], "-D", db, "-U", "postgres", "-A", "trust", "--no-sync")
-	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyUID, Gid: nobodyUID}}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	if err := os.WriteFile(filepath.Join(db, "pg_hba.conf"), []byte("host all all 0.0.0.0/0 trust\n"), 0o644); err != nil {
 		return err
 	}
-	return errors.Join(os.Chown(filepath.Join(db, "pg_hba.conf"), nobody, nobody),
-		n.start(nobody, filepath.Join(bin, "postgres"), "-D", db, "-h", dataIP, "-p", "5433", "-c", "unix_socket_directories=", "-c", "fsync=off"),
-		n.start(nobody, "redis-server", "--bind", dataIP, "--save", "", "--protected-mode", "no", "--dir", "/"),
-		n.start(nobody, "iperf3", "-s", "-B", dataIP))
+	return errors.Join(os.Chown(filepath.Join(db, "pg_hba.conf"), nobodyUID, nobodyUID),
+		n.start(nobodyUID, filepath.Join(bin, "postgres"), "-D", db, "-h", dataIP, "-p", "5433", "-c", "unix_socket_directories=", "-c", "fsync=off"),
+		n.start(nobodyUID, "redis-server", "--bind", dataIP, "--save", "", "--protected-mode", "no", "--dir", "/"),
+		n.start(nobodyUID, "iperf3", "-s", "-B", dataIP))
 }
 
-// serveProxies starts squid and tinyproxy, which do what they're asked to.
+// serveProxies starts squid and tinyproxy without access rules.
 func (n *internet) serveProxies() error {
 	squid := n.file("squid.conf", nettest.Squid(dataIP, "3128"))
 	tinyproxy := n.file("tinyproxy.conf", nettest.Tinyproxy(dataIP, "8888"))
-	return errors.Join(n.start(nobody, "squid", "-N", "-f", squid), n.start(nobody, "tinyproxy", "-d", "-c", tinyproxy))
+	return errors.Join(n.start(nobodyUID, "squid", "-N", "-f", squid), n.start(nobodyUID, "tinyproxy", "-d", "-c", tinyproxy))
 }

@@ -23,17 +23,17 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// running is a session that does something for each line that it's sent.
+// running is a session that executes each line that it receives.
 type running struct {
-	*place
+	*fixture
 	cmd    *exec.Cmd
 	egress int
 	in     io.WriteCloser
 	n      int
 }
 
-// startRunning has a session run lines: what one says is in a file of its own when it has ended.
-func startRunning(t *testing.T, p *place) *running {
+// startRunning starts a session that runs lines. The output of each is in a file after it has ended.
+func startRunning(t *testing.T, p *fixture) *running {
 	t.Helper()
 	cmd := p.confined(`n=0; while read -r line; do n=$((n+1)); sh -c "$line" >out.tmp 2>&1; echo "exit $?" >>out.tmp; mv out.tmp out.$n; done`)
 	in, err := cmd.StdinPipe()
@@ -41,16 +41,16 @@ func startRunning(t *testing.T, p *place) *running {
 	cmd.Stderr, err = os.Create(filepath.Join(p.workspace, "stderr"))
 	must(t, err)
 	must(t, cmd.Start())
-	r := &running{place: p, cmd: cmd, in: in}
+	r := &running{fixture: p, cmd: cmd, in: in}
 	t.Cleanup(r.end)
 	r.do("true")
-	if p.user == 0 { // else it's toolguardd's
+	if p.user == 0 { // otherwise egress is a child of toolguardd
 		r.egress = egressOf(t, cmd.Process.Pid, 0)
 	}
 	return r
 }
 
-// end ends it, if it runs.
+// end ends the session if it runs.
 func (r *running) end() {
 	_ = r.in.Close()
 	_ = r.cmd.Wait()
@@ -62,7 +62,7 @@ func (r *running) do(line string) string {
 	return r.doFor(5*time.Minute, line)
 }
 
-// doFor is do for a line that may take its time.
+// doFor is do with another time-out.
 func (r *running) doFor(patience time.Duration, line string) string {
 	r.t.Helper()
 	r.n++
@@ -85,11 +85,11 @@ func (r *running) expect(line, want string) {
 
 const fetch = "curl -sS -m 10 http://allowed.test/"
 
-// Egress has nothing that it could be abused for.
+// Egress has no privileges, files or sockets that could be abused.
 func TestConfined(t *testing.T) {
 	needs(t, "curl")
-	r := startRunning(t, newPlace(t, "", allow("allowed.test")))
-	r.expect(fetch, "^hello") // it's ready
+	r := startRunning(t, newFixture(t, "", allow("allowed.test")))
+	r.expect(fetch, "^hello") // egress is ready
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", r.egress))
 	if err != nil || len(tasks) < 2 {
 		t.Fatal(tasks, err)
@@ -121,10 +121,10 @@ func TestConfined(t *testing.T) {
 	}
 }
 
-// When egress dies, it's started again, and nothing bypasses it meanwhile. Repeated deaths are reported.
+// When egress dies, it is restarted, and nothing bypasses it meanwhile. Repeated deaths are reported.
 func TestEgressDies(t *testing.T) {
 	needs(t, "curl")
-	r := startRunning(t, newPlace(t, "", allow("allowed.test")))
+	r := startRunning(t, newFixture(t, "", allow("allowed.test")))
 	r.expect(fetch, "^hello")
 	r.expect("curl -sS -m 10 http://denied.test/", "Could not resolve")
 	kill := func() {
@@ -138,7 +138,7 @@ func TestEgressDies(t *testing.T) {
 	kill()
 	deaths := 2
 	stderr := filepath.Join(r.workspace, "stderr")
-	until(t, "it's reported", func() bool { // on a slow machine it may have lived for too long before to have died in a row
+	until(t, "it's reported", func() bool { // on a slow machine it may have lived too long between deaths
 		r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
 		b, _ := os.ReadFile(stderr)
 		if strings.Contains(string(b), "egress has died 5 times in a row (it ended): connections by name may fail or wait") {
@@ -156,11 +156,11 @@ func TestEgressDies(t *testing.T) {
 	}
 }
 
-// Egress hangs: nothing gets by meanwhile, and another one takes its place.
+// When egress hangs, nothing bypasses it, and it is replaced.
 func TestEgressHangs(t *testing.T) {
 	needs(t, "curl")
-	t.Parallel() // it takes its time
-	r := startRunning(t, newPlace(t, "", allow("allowed.test")))
+	t.Parallel() // slow
+	r := startRunning(t, newFixture(t, "", allow("allowed.test")))
 	r.expect(fetch, "^hello")
 	must(t, syscall.Kill(r.egress, syscall.SIGSTOP))
 	r.expect("curl -sS -m 1 http://"+deniedIP+"/; curl -sS -m 1 http://"+allowedIP+"/", `^curl: \(28\).*\ncurl: \(28\).*\nexit 28\n$`)
@@ -168,14 +168,14 @@ func TestEgressHangs(t *testing.T) {
 	r.expect(fetch, "^hello")
 	r.expect("curl -sS http://"+deniedIP+"/", "denied by toolguard")
 	if b, err := os.ReadFile(r.events); err != nil || !strings.Contains(string(b), "egress died (it sent nothing for 30s) and is restarted") {
-		t.Errorf("%v: it isn't reported: %s", err, b)
+		t.Errorf("%v: no report: %s", err, b)
 	}
 }
 
 // The session's certificate authority is that of its first egress.
 func TestAuthorityStays(t *testing.T) {
 	needs(t, "curl")
-	r := startRunning(t, newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`)))
+	r := startRunning(t, newFixture(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`)))
 	bundle, line := r.do(`cat "$SSL_CERT_FILE"`), "curl -sS -m 10 https://api.test/v1/a"
 	r.expect(line, "^hello")
 	must(t, syscall.Kill(r.egress, syscall.SIGKILL))
@@ -187,9 +187,9 @@ func TestAuthorityStays(t *testing.T) {
 }
 
 // Servers are verified by the certificate authorities that the session's user trusts, which are in its bundle.
-func TestCallersAuthorities(t *testing.T) {
+func TestTrustedAuthorities(t *testing.T) {
 	needs(t, "curl")
-	p := newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`))
+	p := newFixture(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`))
 	other, err := nettest.NewAuthority()
 	must(t, err)
 	known, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
@@ -202,8 +202,8 @@ func TestCallersAuthorities(t *testing.T) {
 		must(t, os.WriteFile(file, x.bundle, 0o600))
 		cmd := p.confined(`curl -sS -m 10 https://api.test/v1/a; grep -c "` + strings.Split(string(x.bundle), "\n")[1] + `" "$SSL_CERT_FILE"`)
 		cmd.Env = append(cmd.Env, "SSL_CERT_FILE="+file, "SSL_CERT_DIR=/nonexistent")
-		if got := outcomeOf(t, cmd); !regexp.MustCompile(x.want).MatchString(got.said) || !strings.HasSuffix(got.said, "1\n") {
-			t.Errorf("%q, not %s", got.said, x.want)
+		if got := outcomeOf(t, cmd); !regexp.MustCompile(x.want).MatchString(got.output) || !strings.HasSuffix(got.output, "1\n") {
+			t.Errorf("%q, not %s", got.output, x.want)
 		}
 	}
 	want := "connect https://api.test:443 host_mismatch"
@@ -212,9 +212,9 @@ func TestCallersAuthorities(t *testing.T) {
 	}
 }
 
-// Without a toolguardd that can be trusted nothing is started.
+// Without a trustworthy toolguardd no command starts.
 func TestNoToolguardd(t *testing.T) {
-	p := newPlace(t, "", allow("allowed.test"))
+	p := newFixture(t, "", allow("allowed.test"))
 	for _, dir := range []string{"/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"} {
 		if exists(filepath.Join(dir, "toolguardd")) {
 			t.Skip("needs a machine where toolguardd isn't installed")
@@ -226,29 +226,29 @@ func TestNoToolguardd(t *testing.T) {
 		err = os.WriteFile(alone, text, 0o755)
 	}
 	must(t, err)
-	refuses := func(want string) {
+	fails := func(want string) {
 		t.Helper()
 		cmd := p.confined("touch started")
 		cmd.Path = alone
 		out, _ := cmd.CombinedOutput()
-		said := strings.Join(strings.Fields(string(out)), " ") // it's broken into lines
-		if cmd.ProcessState.ExitCode() != 125 || !strings.Contains(said, want) || exists(filepath.Join(p.workspace, "started")) {
-			t.Errorf("it exits with %d and says %s", cmd.ProcessState.ExitCode(), out)
+		message := strings.Join(strings.Fields(string(out)), " ") // the message has line breaks
+		if cmd.ProcessState.ExitCode() != 125 || !strings.Contains(message, want) || exists(filepath.Join(p.workspace, "started")) {
+			t.Errorf("exit status %d: %s", cmd.ProcessState.ExitCode(), out)
 		}
 	}
-	refuses("isn't in toolguard's folder")
+	fails("isn't in toolguard's folder")
 	program := filepath.Join(filepath.Dir(alone), "toolguardd")
 	must(t, os.WriteFile(program, []byte("\x7fELF"), 0o755))
-	refuses("start egress: exec format error")
+	fails("start egress: exec format error")
 	must(t, os.Chmod(program, 0o777))
-	refuses("no other user may be able to write it")
+	fails("no other user may be able to write it")
 }
 
 // A toolguard that is killed takes egress with it; the session's remaining processes stay confined by the kernel, and can't reach a process that binds
 // egress's port.
 func TestToolguardKilled(t *testing.T) {
 	needs(t, "curl")
-	p := newPlace(t, "", allow("allowed.test"))
+	p := newFixture(t, "", allow("allowed.test"))
 	r := startRunning(t, p)
 	r.expect(fetch, "^hello")
 	group := r.cgroup()
@@ -256,7 +256,7 @@ func TestToolguardKilled(t *testing.T) {
 		t.Errorf("%s isn't the session's control group", group)
 	}
 	r.do(`setsid sh -c 'until [ -e dead ]; do sleep 0.05; done; ` + fetch + ` >after 2>&1; curl -sS -m 10 http://` + deniedIP + `/ >>after 2>&1; echo over >>after' >/dev/null 2>&1 &`)
-	port := portOf(t, r.egress)
+	port := tcpPort(t, r.egress)
 	must(t, r.cmd.Process.Kill())
 	_ = r.cmd.Wait()
 	until(t, "egress ends", func() bool { return !exists(fmt.Sprintf("/proc/%d", r.egress)) || zombie(r.egress) })
@@ -277,13 +277,13 @@ func TestToolguardKilled(t *testing.T) {
 	}()
 	must(t, os.WriteFile(filepath.Join(p.workspace, "dead"), nil, 0o600))
 	after := filepath.Join(p.workspace, "after")
-	until(t, "the orphan ends", func() bool {
+	until(t, "the remaining process ends", func() bool {
 		b, _ := os.ReadFile(after)
 		return strings.Contains(string(b), "over\n")
 	})
 	b, err := os.ReadFile(after)
 	if err != nil || strings.Contains(string(b), "hello") {
-		t.Errorf("%v, it says %q", err, b)
+		t.Errorf("%v, %q", err, b)
 	}
 	if _ = thief.Close(); <-spoken {
 		t.Error("the process that bound egress's port was reached")
@@ -294,8 +294,8 @@ func TestToolguardKilled(t *testing.T) {
 	})
 }
 
-// cgroup is that of the last session, whose first event names it.
-func (p *place) cgroup() string {
+// cgroup returns the cgroup of the last session, from its first event.
+func (p *fixture) cgroup() string {
 	p.t.Helper()
 	var m [][]byte
 	until(p.t, "the session's first event is written", func() bool {
@@ -312,12 +312,12 @@ func zombie(pid int) bool {
 	return strings.Contains(string(b), ") Z ")
 }
 
-// A session's egress can't be reached by others: not directly, and not by a session that may reach loopback.
+// No other process reaches a session's egress, neither directly nor from a session that may reach loopback.
 func TestOthersEgress(t *testing.T) {
 	needs(t, "curl", "python3")
-	t.Parallel() // it takes its time
-	first := startRunning(t, newPlace(t, "", allow("allowed.test")))
-	port := strconv.Itoa(portOf(t, first.egress))
+	t.Parallel() // slow
+	first := startRunning(t, newFixture(t, "", allow("allowed.test")))
+	port := strconv.Itoa(tcpPort(t, first.egress))
 	line := python + `'import socket,sys
 c = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5)
 c.sendall(b"GET / HTTP/1.1\r\nHost: allowed.test\r\n\r\n"); print("got", c.recv(9))' ` + port
@@ -325,22 +325,22 @@ c.sendall(b"GET / HTTP/1.1\r\nHost: allowed.test\r\n\r\n"); print("got", c.recv(
 		{allow("api.test"), "PermissionError", "connect tcp://127.0.0.1:" + port + " host_not_listed"},
 		{allow("127.0.0.1", "port = "+port), "ConnectionResetError|got b''", ""},
 	} {
-		p := newPlace(t, "", x.rules)
-		if got := outcomeOf(t, p.confined(line)); !regexp.MustCompile(x.want).MatchString(got.said) {
-			t.Errorf("%s: %q", x.rules, got.said)
+		p := newFixture(t, "", x.rules)
+		if got := outcomeOf(t, p.confined(line)); !regexp.MustCompile(x.want).MatchString(got.output) {
+			t.Errorf("%s: %q", x.rules, got.output)
 		}
 		if all := p.denials(); x.denial != "" && !has(all, x.denial) {
 			t.Errorf("no event %q among %q", x.denial, all)
 		}
 	}
-	datagrams := strconv.Itoa(udpPortOf(t, first.egress))
+	datagrams := strconv.Itoa(udpPort(t, first.egress))
 	question := python + `'import socket,sys
 q = b"\0\1\1\0\0\1\0\0\0\0\0\0" + b"".join(bytes([len(l)]) + l.encode() for l in ["framed", "test"]) + b"\0\0\1\0\1"
 c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); c.settimeout(2); c.sendto(q, ("127.0.0.1", int(sys.argv[1]))); print("got", c.recv(99))' ` + datagrams
 	free := first.command(question)
-	for _, cmd := range []*exec.Cmd{free, newPlace(t, "", allow("127.0.0.1", `protocol = "udp"`, "port = "+datagrams)).confined(question)} {
-		if got := outcomeOf(t, cmd); !strings.Contains(got.said, "timed out") {
-			t.Errorf("another's datagram: %q", got.said)
+	for _, cmd := range []*exec.Cmd{free, newFixture(t, "", allow("127.0.0.1", `protocol = "udp"`, "port = "+datagrams)).confined(question)} {
+		if got := outcomeOf(t, cmd); !strings.Contains(got.output, "timed out") {
+			t.Errorf("another's datagram: %q", got.output)
 		}
 	}
 	own := python + `'import socket,sys; socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5)' ` + port
@@ -353,13 +353,13 @@ c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); c.settimeout(2); c.sendto(
 	}
 }
 
-// portOf is one at which a process waits on 127.0.0.1 for connections.
-func portOf(t *testing.T, pid int) int { return waitsAt(t, pid, "tcp", "0A") }
+// tcpPort returns a port on 127.0.0.1 on which a process listens.
+func tcpPort(t *testing.T, pid int) int { return listeningPort(t, pid, "tcp", "0A") }
 
-// udpPortOf is the same for datagrams.
-func udpPortOf(t *testing.T, pid int) int { return waitsAt(t, pid, "udp", "07") }
+// udpPort returns a port on 127.0.0.1 on which a process receives datagrams.
+func udpPort(t *testing.T, pid int) int { return listeningPort(t, pid, "udp", "07") }
 
-func waitsAt(t *testing.T, pid int, protocol, state string) int {
+func listeningPort(t *testing.T, pid int, protocol, state string) int {
 	t.Helper()
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	must(t, err)
@@ -379,14 +379,14 @@ func waitsAt(t *testing.T, pid int, protocol, state string) int {
 			return int(port)
 		}
 	}
-	t.Fatal("it waits nowhere")
+	t.Fatal("the process listens on no port")
 	return 0
 }
 
 // A process outside reaches the port that the session may listen on, and no other.
 func TestAccept(t *testing.T) {
 	needs(t, "python3")
-	p := newPlace(t, "", allow("127.0.0.1", "port = 8090", "listen = true"))
+	p := newFixture(t, "", allow("127.0.0.1", "port = 8090", "listen = true"))
 	line := python + `'import socket
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.1", 8090)); s.listen()
 u = socket.socket(); u.bind(("127.0.0.1", 0)); u.listen()
@@ -394,38 +394,38 @@ open("port", "w").write("%d\n" % u.getsockname()[1]); s.settimeout(120)
 c, _ = s.accept(); print(c.recv(9)); u.settimeout(1)
 try: u.accept(); print("reached")
 except TimeoutError: print("not reached")'`
-	said := make(chan outcome)
-	go func() { said <- outcomeOf(t, p.confined(line)) }()
+	output := make(chan outcome)
+	go func() { output <- outcomeOf(t, p.confined(line)) }()
 	var port string
 	until(t, "it waits", func() bool {
 		b, _ := os.ReadFile(filepath.Join(p.workspace, "port"))
 		port = strings.TrimSpace(string(b))
 		return strings.HasSuffix(string(b), "\n")
 	})
-	if c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second); err == nil { // the other one tries first
+	if c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second); err == nil { // the process outside tries first
 		_ = c.Close()
 	}
 	c, err := net.Dial("tcp", "127.0.0.1:8090")
 	must(t, err)
 	defer c.Close()
 	fmt.Fprint(c, "hi")
-	if got := <-said; got.said != "b'hi'\nnot reached\n" {
-		t.Errorf("%q", got.said)
+	if got := <-output; got.output != "b'hi'\nnot reached\n" {
+		t.Errorf("%q", got.output)
 	}
 	if all, want := p.denials(), "listen tcp://127.0.0.1:"+port+" host_not_listed"; !has(all, want) {
 		t.Errorf("no event %q among %q", want, all)
 	}
 }
 
-// A session that ends leaves nothing, however it ends.
-func TestNothingStays(t *testing.T) {
+// A session leaves no processes and no cgroup, however it ends.
+func TestCleanup(t *testing.T) {
 	processes := func() []int { return slices.Sorted(maps.Keys(children(os.Getpid()))) }
 	servers := processes()
 	for _, line := range []string{"true", "setsid sleep 60 & exit 3", "kill -9 $$"} {
-		p := newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`))
+		p := newFixture(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`))
 		cmd := p.confined(line)
-		if got := outcomeOf(t, cmd); strings.Contains(got.said, "cgroup") {
-			t.Errorf("%s: %q", line, got.said)
+		if got := outcomeOf(t, cmd); strings.Contains(got.output, "cgroup") {
+			t.Errorf("%s: %q", line, got.output)
 		}
 		if left := processes(); !slices.Equal(left, servers) {
 			t.Errorf("%s leaves the processes %v besides %v", line, children(os.Getpid()), servers)
@@ -436,23 +436,23 @@ func TestNothingStays(t *testing.T) {
 	}
 }
 
-// What grants nothing of the network starts no egress, and has no internet socket.
+// A policy without network grants starts no egress and allows no internet socket.
 func TestNothingGranted(t *testing.T) {
 	needs(t, "python3")
 	for _, x := range []struct {
-		rules string
-		said  string
+		rules  string
+		output string
 	}{{`default = { net = "deny" }`, "13"}, {"", "13"}, {`default = { net = "allow" }`, "made"}} {
-		p := newPlace(t, x.rules, "")
+		p := newFixture(t, x.rules, "")
 		cmd := p.confined(python + `'import socket,time
-try: socket.socket(); said = "made"
-except OSError as e: said = e.errno
-open("said", "w").write("%s\n" % said); time.sleep(60)'`)
+try: socket.socket(); output = "made"
+except OSError as e: output = e.errno
+open("output", "w").write("%s\n" % output); time.sleep(60)'`)
 		must(t, cmd.Start())
-		file := filepath.Join(p.workspace, "said")
-		until(t, "it says something", func() bool { b, _ := os.ReadFile(file); return strings.HasSuffix(string(b), "\n") })
-		if b, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(b)) != x.said {
-			t.Errorf("%v: %q, want %q", err, b, x.said)
+		file := filepath.Join(p.workspace, "output")
+		until(t, "there is output", func() bool { b, _ := os.ReadFile(file); return strings.HasSuffix(string(b), "\n") })
+		if b, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(b)) != x.output {
+			t.Errorf("%v: %q, want %q", err, b, x.output)
 		}
 		for _, args := range children(cmd.Process.Pid) {
 			if strings.HasPrefix(args, "toolguardd egress") {
@@ -464,27 +464,27 @@ open("said", "w").write("%s\n" % said); time.sleep(60)'`)
 	}
 }
 
-// Without toolguardd, rules about hosts can't be enforced for an ordinary user: the command isn't started, and the message names the rules, and how it
-// would be.
+// Without toolguardd, rules about hosts can't be enforced for an ordinary user: the command isn't started, and the message names the rules
+// and the remedy.
 func TestOrdinaryUser(t *testing.T) {
 	needs(t, "curl")
-	p := newPlace(t, "", allow("allowed.test")+allow("database.test", "port = 5432"))
+	p := newFixture(t, "", allow("allowed.test")+allow("database.test", "port = 5432"))
 	const line = "curl -sS http://allowed.test/a"
-	if got := outcomeOf(t, p.confined(line)); !strings.HasPrefix(got.said, "hello GET http://allowed.test/a") {
-		t.Errorf("as root: %q", got.said)
+	if got := outcomeOf(t, p.confined(line)); !strings.HasPrefix(got.output, "hello GET http://allowed.test/a") {
+		t.Errorf("as root: %q", got.output)
 	}
-	p.handTo(nobody)
+	p.chown(nobodyUID)
 	as := func(daemon, want string) {
 		t.Helper()
 		cmd := exec.Command(binary, "exec", "--policy", p.policy, "--report", "never", "--daemon", daemon, "--", "/bin/sh", "-c", "touch started; "+line)
-		cmd.Dir, cmd.SysProcAttr = p.workspace, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		said, err := cmd.CombinedOutput()
+		cmd.Dir, cmd.SysProcAttr = p.workspace, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyUID, Gid: nobodyUID}}
+		output, err := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() != 125 || exists(filepath.Join(p.workspace, "started")) {
 			t.Errorf("--daemon %s: %v", daemon, err)
 		}
 		for _, want := range []string{"nothing was started", p.policy + ":8:1: net.1 ", p.policy + ":11:1: net.2 ", "could be reached", want} { // before Landlock ABI 4 on any port
-			if !strings.Contains(string(said), want) {
-				t.Errorf("--daemon %s: it prints %s, without %q", daemon, said, want)
+			if !strings.Contains(string(output), want) {
+				t.Errorf("--daemon %s: it prints %s, without %q", daemon, output, want)
 			}
 		}
 	}

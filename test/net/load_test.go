@@ -24,10 +24,10 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// bulk is how much goes down and up: many times what any buffer holds.
+// bulk is the size of a transfer: many times that of any buffer.
 const bulk = 1 << 26
 
-// stream is bulk bytes, the same each time.
+// stream returns bulk bytes, always the same.
 func stream() io.Reader { return io.LimitReader(rand.NewChaCha8([32]byte{1}), bulk) }
 
 func count(r io.Reader) (string, error) {
@@ -36,11 +36,11 @@ func count(r io.Reader) (string, error) {
 	return fmt.Sprintf("%d %x\n", n, h.Sum(nil)), err
 }
 
-// whole is what the stream counts as.
+// whole is the result of count for the whole stream.
 var whole = sync.OnceValues(func() (string, error) { return count(stream()) })
 
-// serveBulk sends the stream, and says what it's sent, by HTTP on port 8090 of an address, under TLS on
-// 8443, and without either on 8092, where it sends, and 8093, where it takes.
+// serveBulk sends the stream and counts what it receives: by HTTP on port 8090 of an address, under TLS on 8443, and raw on 8092, where
+// it sends, and 8093, where it receives.
 func (n *internet) serveBulk(ip string) error {
 	web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -48,8 +48,8 @@ func (n *internet) serveBulk(ip string) error {
 			_, _ = io.Copy(w, stream())
 			return
 		}
-		said, err := count(r.Body)
-		fmt.Fprint(w, said, err)
+		data, err := count(r.Body)
+		fmt.Fprint(w, data, err)
 	})
 	cert, err := n.ca.Certify("web.test")
 	if err != nil {
@@ -58,10 +58,10 @@ func (n *internet) serveBulk(ip string) error {
 	tlsWeb := &http.Server{Handler: web, TLSConfig: &tls.Config{Certificates: []tls.Certificate{*cert}}}
 	down := func(c net.Conn) { _, _ = io.Copy(c, stream()) }
 	up := func(c net.Conn) {
-		said, err := count(c)
-		fmt.Fprint(c, said, err)
+		data, err := count(c)
+		fmt.Fprint(c, data, err)
 	}
-	return n.do(func() error {
+	return n.run(func() error {
 		plain, err := net.Listen("tcp", ip+":8090")
 		under, err2 := net.Listen("tcp", ip+":8443")
 		from, err3 := net.Listen("tcp", ip+":8092")
@@ -70,24 +70,24 @@ func (n *internet) serveBulk(ip string) error {
 			return err
 		}
 		go http.Serve(plain, web)
-		go tlsWeb.ServeTLS(under, "", "") // by itself: a server that serves without TLS first may have no HTTP/2 under it
+		go tlsWeb.ServeTLS(under, "", "") // a separate server: one that serves without TLS first may not serve HTTP/2 under TLS
 		go nettest.Accept(from, down)
 		go nettest.Accept(to, up)
 		return nil
 	})
 }
 
-// back sends what comes from a server back to it.
+// back sends a server's data back to it.
 const back = python + `'import shutil, socket
 down, up = (socket.create_connection(("web.test", p), 60) for p in (8092, 8093))
 shutil.copyfileobj(down.makefile("rb"), f := up.makefile("wb"), 1 << 20); f.flush(); up.shutdown(socket.SHUT_WR)
 print(up.makefile().read(), end="")'`
 
-// What goes down comes up again as it was, as much and the same: through egress, which reads it or not, and directly.
+// Data arrives complete and unchanged in both directions: through egress, with and without interception, and directly.
 func TestBulk(t *testing.T) {
 	needsServers(t, "curl", "python3")
-	t.Parallel() // it takes its time
-	must(t, real.serveBulk(webIP))
+	t.Parallel() // slow
+	must(t, realInternet.serveBulk(webIP))
 	https := func(version string) string {
 		return "curl -sS " + version + " https://web.test:8443/ | curl -sS " + version + " -T - https://web.test:8443/"
 	}
@@ -102,11 +102,11 @@ func TestBulk(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
 			start := time.Now()
-			p := newPlace(t, x.access, x.rules)
+			p := newFixture(t, x.access, x.rules)
 			got := outcomeOf(t, p.confined(x.line))
 			t.Logf("%s", time.Since(start).Round(time.Millisecond))
-			if want, err := whole(); err != nil || got.said != want+"<nil>" {
-				t.Errorf("%q, not %q (%v)", got.said, want, err)
+			if want, err := whole(); err != nil || got.output != want+"<nil>" {
+				t.Errorf("%q, not %q (%v)", got.output, want, err)
 			}
 			if all := p.denials(); len(all) > 0 {
 				t.Errorf("events %q", all)
@@ -115,7 +115,7 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// manyIdle is ten thousand, or what the limit of open files leaves, of which each takes two; far less where the processor is emulated.
+// manyIdle returns ten thousand, or half the limit of open files, or far less where the processor is emulated.
 func manyIdle(t *testing.T) int {
 	var files syscall.Rlimit
 	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
@@ -125,46 +125,46 @@ func manyIdle(t *testing.T) int {
 	return int(min(10000, (files.Max-1000)/2))
 }
 
-// hold opens connections that send something and stay open, and makes a request on another one.
-const hold = `import resource,socket,sys,time
-n, said = int(sys.argv[1]), sys.argv[2].encode().decode("unicode_escape").encode()
+// openScript opens connections that send data and stay open, and makes a request on another one.
+const openScript = `import resource,socket,sys,time
+n, data = int(sys.argv[1]), sys.argv[2].encode().decode("unicode_escape").encode()
 resource.setrlimit(resource.RLIMIT_NOFILE, (n + 100,) * 2)
 def get():
     s = socket.create_connection(("web.test", 80), 60); s.sendall(b"GET / HTTP/1.1\r\nHost: web.test\r\nConnection: close\r\n\r\n"); return s.recv(12)[9:].decode()
-get(); at = socket.getaddrinfo("web.test", 80, socket.AF_INET)[0][4]; held = []
+get(); at = socket.getaddrinfo("web.test", 80, socket.AF_INET)[0][4]; open_conns = []
 for i in range(n):
-    s = socket.socket(); s.settimeout(60); s.connect(at); s.sendall(said); held.append(s)
-    if said.endswith(b"\r\n\r\n"): assert s.recv(4096)[9:12] == b"200"
-began = time.time(); print(get(), "after %.3f s" % (time.time() - began)); open("held", "w").close()
-if not said.endswith(b"\r\n\r\n"):
-    for s in held: s.settimeout(30); assert b" 403 " in s.recv(4096) or True; s.close()
-    print("all are ended")
+    s = socket.socket(); s.settimeout(60); s.connect(at); s.sendall(data); open_conns.append(s)
+    if data.endswith(b"\r\n\r\n"): assert s.recv(4096)[9:12] == b"200"
+began = time.time(); print(get(), "after %.3f s" % (time.time() - began)); open("open_conns", "w").close()
+if not data.endswith(b"\r\n\r\n"):
+    for s in open_conns: s.settimeout(30); assert b" 403 " in s.recv(4096) or True; s.close()
+    print("all have ended")
 else: time.sleep(1)
 `
 
-// Ten thousand connections that are kept alive cost egress less than 200 MiB, in proportion, and delay no other client.
+// Ten thousand idle connections cost egress less than 200 MiB, in proportion, and delay no other client.
 func TestIdle(t *testing.T) {
 	needsServers(t, "python3")
 	n := manyIdle(t)
-	r := startHolding(t, n, `GET / HTTP/1.1\r\nHost: web.test\r\n\r\n`)
+	r := openMany(t, n, `GET / HTTP/1.1\r\nHost: web.test\r\n\r\n`)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.egress))
 	must(t, err)
 	rss, err := strconv.Atoi(regexp.MustCompile(`VmRSS:\s*(\d+)`).FindStringSubmatch(string(status))[1])
 	if t.Logf("%d KiB with %d connections", rss, n); err != nil || rss > 40<<10+16*n {
 		t.Errorf("egress uses %d KiB: %v", rss, err)
 	}
-	if said := r.said(); !strings.HasPrefix(said, "200") {
-		t.Errorf("%q", said)
+	if data := r.output(); !strings.HasPrefix(data, "200") {
+		t.Errorf("%q", data)
 	}
 }
 
 // Clients that never finish their requests delay no other client, and are disconnected.
 func TestSlowClients(t *testing.T) {
 	needsServers(t, "python3")
-	t.Parallel() // it takes its time
-	r := startHolding(t, min(500, manyIdle(t)), `GET / HTTP/1.1\r\nHost: web`)
-	if said := r.said(); !regexp.MustCompile(`^200 after \d\.\d+ s\nall are ended\n`).MatchString(said) {
-		t.Errorf("%q", said)
+	t.Parallel() // slow
+	r := openMany(t, min(500, manyIdle(t)), `GET / HTTP/1.1\r\nHost: web`)
+	if data := r.output(); !regexp.MustCompile(`^200 after \d\.\d+ s\nall have ended\n`).MatchString(data) {
+		t.Errorf("%q", data)
 	}
 	until(t, "it's reported", func() bool {
 		for _, e := range r.denials() {
@@ -176,38 +176,38 @@ func TestSlowClients(t *testing.T) {
 	})
 }
 
-// holding is a session with open connections.
-type holding struct {
+// openConns is a session with open connections.
+type openConns struct {
 	*running
 	out *sync.WaitGroup
 	got bytes.Buffer
 }
 
-func startHolding(t *testing.T, n int, said string) *holding {
+func openMany(t *testing.T, n int, data string) *openConns {
 	t.Helper()
-	p := newPlace(t, "", allow("web.test"))
-	h := &holding{running: startRunning(t, p), out: &sync.WaitGroup{}}
-	must(t, os.WriteFile(p.workspace+"/hold.py", []byte(hold), 0o600))
+	p := newFixture(t, "", allow("web.test"))
+	h := &openConns{running: startRunning(t, p), out: &sync.WaitGroup{}}
+	must(t, os.WriteFile(p.workspace+"/open_conns.py", []byte(openScript), 0o600))
 	h.out.Go(func() {
-		h.got.WriteString(h.doFor(10*time.Minute, fmt.Sprintf("/usr/bin/python3 hold.py %d '%s'", n, said)))
+		h.got.WriteString(h.doFor(10*time.Minute, fmt.Sprintf("/usr/bin/python3 open_conns.py %d '%s'", n, data)))
 	})
-	untilFor(t, 10*time.Minute, "all are held", func() bool { return exists(p.workspace+"/held") || exists(p.workspace+"/out.2") })
+	untilFor(t, 10*time.Minute, "all connections are open", func() bool { return exists(p.workspace+"/open_conns") || exists(p.workspace+"/out.2") })
 	return h
 }
 
-func (h *holding) said() string {
+func (h *openConns) output() string {
 	h.out.Wait()
 	return h.got.String()
 }
 
-// However often egress dies, nothing gets by while it's not there.
+// However often egress dies, everything that it would decide is denied meanwhile.
 func TestNoLeaks(t *testing.T) {
 	needsServers(t, "python3")
-	r := startRunning(t, newPlace(t, "", allow("web.test")))
+	r := startRunning(t, newFixture(t, "", allow("web.test")))
 	try := `import os,socket
 socket.setdefaulttimeout(0.3); leaks, tries = [], 0
-def ask(ip, port, said):
-    s = socket.create_connection((ip, port)); s.sendall(said); return s.recv(400)
+def ask(ip, port, data):
+    s = socket.create_connection((ip, port)); s.sendall(data); return s.recv(400)
 def name(n):
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.sendto(b"\0\7\1\0\0\1\0\0\0\0\0\0" + b"".join(bytes([len(l)]) + l for l in n.split(b".")) + b"\0\0\1\0\1", ("` + nameIP + `", 53)); a = s.recv(400); return b"real" if a[7] else b""
@@ -220,9 +220,9 @@ while tries <= 20 or not os.path.exists("enough"):
         if b"real" in got: leaks.append(got)
 print(leaks)`
 	must(t, os.WriteFile(r.workspace+"/try.py", []byte(try), 0o600))
-	var said string
+	var data string
 	var over sync.WaitGroup
-	over.Go(func() { said = r.do("/usr/bin/python3 try.py") })
+	over.Go(func() { data = r.do("/usr/bin/python3 try.py") })
 	for range 4 {
 		time.Sleep(300 * time.Millisecond)
 		must(t, syscall.Kill(r.egress, syscall.SIGKILL))
@@ -230,8 +230,8 @@ print(leaks)`
 	}
 	time.Sleep(time.Second)
 	must(t, os.WriteFile(r.workspace+"/enough", nil, 0o600))
-	if over.Wait(); !strings.HasPrefix(said, "[]\n") {
-		t.Errorf("%q", said)
+	if over.Wait(); !strings.HasPrefix(data, "[]\n") {
+		t.Errorf("%q", data)
 	}
 	r.expect("curl -sS -m 10 http://web.test/", "^real")
 }

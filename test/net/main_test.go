@@ -21,13 +21,13 @@ import (
 
 var must = childtest.Must
 
-// apart marks the test that runs in namespaces of its own, and names its folder.
-const apart = "TOOLGUARD_TEST_APART"
+// inNamespaces names the variable with the folder of the test process that runs in separate namespaces.
+const inNamespaces = "TOOLGUARD_TEST_APART"
 
 // binary is toolguard as it is built for users.
 var binary string
 
-// missing is what keeps these tests from being run here; "": nothing.
+// missing is the reason why these tests can't run here; "": they can.
 var missing string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -40,23 +40,23 @@ func run(m *testing.M) int {
 		missing = "root"
 		return m.Run()
 	}
-	if dir := os.Getenv(apart); dir != "" {
+	if dir := os.Getenv(inNamespaces); dir != "" {
 		binary = filepath.Join(dir, "toolguard")
 		if built := os.Getenv("TOOLGUARD_BUILT"); built != "" {
 			binary = filepath.Join(built, "toolguard")
 		}
 		if out, _ := exec.Command(binary, "doctor", "--verbose").Output(); !regexp.MustCompile(`(?m)^\s*yes +network programs`).Match(out) {
-			missing = "what doctor says is needed for the network"
+			missing = "the requirements that doctor names for the network"
 			return m.Run()
 		}
 		if err := makeInternet(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		if real != nil {
-			defer os.RemoveAll(real.dir)
+		if realInternet != nil {
+			defer os.RemoveAll(realInternet.dir)
 		}
-		unix.Umask(0o077) // what others are to read, toolguard must say
+		unix.Umask(0o077) // toolguard must set the mode of files for other users itself
 		return m.Run()
 	}
 	dir, err := os.MkdirTemp("", "net-test-")
@@ -73,7 +73,7 @@ func run(m *testing.M) int {
 		}
 	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), apart+"="+dir)
+	cmd.Env = append(os.Environ(), inNamespaces+"="+dir)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS}
 	var exit *exec.ExitError
@@ -97,7 +97,7 @@ const (
 	tunnel6    = "2002:5db8:d701::1"  // and by 6to4
 )
 
-// zone is what the name server knows.
+// zone has the names of the name server.
 var zone = nettest.Names{
 	"allowed.test":  {allowedIP, allowed6},
 	"api.test":      {allowedIP},
@@ -110,7 +110,7 @@ var zone = nettest.Names{
 	"anexample.com": {deniedIP},
 }
 
-// addrsOf are those of a host, the machine itself included.
+// addrsOf returns the addresses of a host, which may be this machine.
 func addrsOf(host string) []string {
 	if host == "localhost" {
 		return []string{"127.0.0.1", "::1"}
@@ -118,14 +118,14 @@ func addrsOf(host string) []string {
 	return append(slices.Clone(zone[host]), host)
 }
 
-// makeInternet has this process's namespaces look as if the internet were there.
+// makeInternet makes this process's namespaces look like the internet.
 func makeInternet(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
 	addrs := []string{allowedIP, deniedIP, databaseIP, rangeIP, "10.9.8.7", allowed6, allowedBy6, tunnel6}
-	alone := web.lacks() != nil // without real servers
-	if alone {
+	simulated := web.missing() != nil // without real servers
+	if simulated {
 		addrs = append(addrs, nameIP)
 	}
 	errs := []error{nettest.LocalAddresses(addrs...)}
@@ -133,17 +133,17 @@ func makeInternet(dir string) error {
 	if err != nil {
 		return err
 	}
-	if alone {
+	if simulated {
 		errs = append(errs, serveNames(nameIP+":53"))
 	} else {
-		errs = append(errs, unix.Mount("none", "/dev/shm", "tmpfs", 0, "")) // squid leaves there what keeps another from starting
-		real, err = newInternet(ca)
+		errs = append(errs, unix.Mount("none", "/dev/shm", "tmpfs", 0, "")) // squid leaves files there that prevent another start
+		realInternet, err = newInternet(ca)
 		errs = append(errs, err)
 	}
 	certs := filepath.Join(dir, "certs")
 	errs = append(errs, os.Mkdir(certs, 0o755), os.WriteFile(filepath.Join(certs, "ca-certificates.crt"), ca.PEM, 0o644),
 		os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte("nameserver "+nameIP+"\n"), 0o644), os.MkdirAll("/etc/ssl/certs", 0o755))
-	own, err := os.Hostname() // git asks for it
+	own, err := os.Hostname() // git resolves it
 	errs = append(errs, err, os.WriteFile(filepath.Join(dir, "hosts"), []byte("127.0.0.1 localhost "+own+" machine.test\n10.9.8.7 intranet.test\n"), 0o644))
 	for from, over := range map[string]string{"certs": "/etc/ssl/certs", "resolv.conf": "/etc/resolv.conf", "hosts": "/etc/hosts"} {
 		if err := unix.Mount(filepath.Join(dir, from), over, "", unix.MS_BIND, ""); err != nil {

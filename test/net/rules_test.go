@@ -20,10 +20,10 @@ func deny(host string, more ...string) string {
 	return rule(append([]string{`host = "` + host + `"`}, more...)...)
 }
 
-// own grants servers of the session's own on loopback.
+// own grants the session's own servers on loopback.
 var own = rule(`host = "localhost"`, "listen = true", "allow = true")
 
-// serveOwn has a server wait at an address and port, where a client connects to it by another.
+// serveOwn runs a server on an address and port, and a client that connects to it by another address.
 func serveOwn(family, at, port, by string) string {
 	return python + `'import socket
 s = socket.socket(socket.` + family + `); s.bind(("` + at + `", ` + port + `)); s.listen()
@@ -43,15 +43,15 @@ c = socket.create_connection(("` + nameIP + `", 53), 5); c.sendall(struct.pack("
 r = f.read(struct.unpack(">H", f.read(2))[0]); print(socket.inet_ntoa(r[len(q)+12:][:4]) if r[7] else "")' `
 )
 
-// What programs do with the network: each does it without toolguard, and under toolguard what the policy lets it.
+// Network operations of programs: all succeed without toolguard, and under toolguard those that the policy grants.
 var rows = []struct {
 	name    string
 	needs   string
 	access  string // of [access]
 	rules   string
 	line    string // for the shell
-	free    string // what it says without toolguard, as a pattern
-	want    string // and under toolguard; "": the same
+	free    string // a pattern for the output without toolguard
+	want    string // under toolguard; "": the same
 	denials []string
 }{
 	{
@@ -70,7 +70,7 @@ var rows = []struct {
 		denials: []string{"connect https://allowed.test:443 host_mismatch"},
 	},
 	{
-		// Before the name is asked for in this session.
+		// Before the session resolves the name.
 		name: "a database without its name", needs: "python3", rules: allow("database.test", "port = 5432"),
 		line: raw + databaseIP + " 5432", free: "echo", want: "PermissionError",
 		denials: []string{"connect tcp://" + databaseIP + ":5432 host_not_listed"},
@@ -161,7 +161,7 @@ var rows = []struct {
 	},
 }
 
-// The rows of one policy are lines of one session: to start one takes longer than all else, above all where the processor is emulated.
+// The rows of one policy run in one session: the start of a session is slow, above all where the processor is emulated.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	tried := map[string]bool{}
@@ -170,7 +170,7 @@ func TestRules(t *testing.T) {
 			continue
 		}
 		tried[of.access+of.rules] = true
-		s := startRunning(t, newPlace(t, of.access, of.rules))
+		s := startRunning(t, newFixture(t, of.access, of.rules))
 		var known []string
 		for _, x := range rows {
 			if x.access+x.rules != of.access+of.rules {
@@ -180,15 +180,15 @@ func TestRules(t *testing.T) {
 			t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
 				needs(t, x.needs)
 				s.write("line", []byte(x.line))
-				if got := outcomeOf(t, s.command("sh line")); !regexp.MustCompile(x.free).MatchString(got.said) {
-					t.Fatalf("without toolguard it prints %q, not %s", got.said, x.free)
+				if got := outcomeOf(t, s.command("sh line")); !regexp.MustCompile(x.free).MatchString(got.output) {
+					t.Fatalf("without toolguard: %q, not %s", got.output, x.free)
 				}
 				want := x.want
 				if want == "" {
 					want = x.free
 				}
 				if got, _, _ := strings.Cut(s.do("sh line"), "exit "); !regexp.MustCompile(want).MatchString(got) {
-					t.Errorf("under toolguard it says %q, not %s", got, want)
+					t.Errorf("under toolguard: %q, not %s", got, want)
 				}
 				for _, d := range x.denials {
 					until(t, d, func() bool { return has(s.denials(), d) })

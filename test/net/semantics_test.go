@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// semantics is a policy of testdata/semantics.txt, and what it decides.
+// semantics is a policy of testdata/semantics.txt with its decisions.
 type semantics struct {
 	title          string
 	access, global scope
@@ -44,7 +44,7 @@ func (s *scope) toml() string {
 type semanticsRow struct {
 	line           string
 	verdict, by    string // allow, deny, error; the rule, or the reason without one
-	event          string // what the session's event says; "": it's let through; "none": it isn't, and there's none
+	event          string // in the session's event; "": allowed; "none": denied without an event
 	method, target string
 	via            string
 }
@@ -96,36 +96,36 @@ func newSemanticsRow(line string) semanticsRow {
 	return r
 }
 
-// The network's rules are decided the same by check and by a session's enforcement: egress and the kernel.
+// check and a session's enforcement (egress and the kernel) decide alike.
 func TestSemantics(t *testing.T) {
 	for _, s := range readSemantics(t) {
 		t.Run(strings.ReplaceAll(s.title, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			needs(t, "python3")
-			s.decidedTheSame(t)
+			s.compare(t)
 		})
 	}
 }
 
-func (s *semantics) decidedTheSame(t *testing.T) {
-	p := newPlace(t, s.access.toml(), "[authorities.global.access]\n"+s.global.toml())
+func (s *semantics) compare(t *testing.T) {
+	p := newFixture(t, s.access.toml(), "[authorities.global.access]\n"+s.global.toml())
 	text, err := os.ReadFile("testdata/semantics.py")
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(p.workspace, "try.py"), text, 0o600))
-	bare, got := s.tried(t, p.command("/usr/bin/python3 try.py")), s.tried(t, p.confined("/usr/bin/python3 try.py"))
+	bare, got := s.run(t, p.command("/usr/bin/python3 try.py")), s.run(t, p.confined("/usr/bin/python3 try.py"))
 	events := p.denials()
-	for i, a := range s.asked(t, p) {
+	for i, a := range s.check(t, p) {
 		r := &s.rows[i]
 		if (a.Error != "") != (r.verdict == "error") || r.verdict != "error" && (a.Decision != r.verdict || a.by() != r.by) {
-			t.Errorf("%s: check says %+v", r.line, a)
+			t.Errorf("%s: check: %+v", r.line, a)
 		}
 		if bare[i] != "reached" {
-			t.Errorf("%s: without toolguard it's %s", r.line, bare[i])
+			t.Errorf("%s: without toolguard: %s", r.line, bare[i])
 		}
 		if reached := got[i] == "reached"; reached != (r.event == "") {
-			t.Errorf("%s: in a session it's %s", r.line, got[i])
+			t.Errorf("%s: in a session: %s", r.line, got[i])
 		}
-		if reported := slices.ContainsFunc(events, func(e reported) bool { return r.isAbout(e, a.Target) }); reported != (r.event != "" && r.event != "none") {
+		if reported := slices.ContainsFunc(events, func(e reported) bool { return r.matches(e, a.Target) }); reported != (r.event != "" && r.event != "none") {
 			t.Errorf("%s: an event: %v, among %q", r.line, reported, events)
 		}
 	}
@@ -144,8 +144,8 @@ func (a *checked) by() string {
 	return a.Reason
 }
 
-// asked is what check says of each row.
-func (s *semantics) asked(t *testing.T, p *place) (all []checked) {
+// check returns check's answers for all rows.
+func (s *semantics) check(t *testing.T, p *fixture) (all []checked) {
 	t.Helper()
 	var in, out bytes.Buffer
 	for i, r := range s.rows {
@@ -157,7 +157,7 @@ func (s *semantics) asked(t *testing.T, p *place) (all []checked) {
 	}
 	cmd := exec.Command(binary, "check", "--policy", p.policy, "--batch")
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.workspace, &in, &out, &out
-	_ = cmd.Run() // its status is that of the worst answer
+	_ = cmd.Run() // its exit status is that of the worst answer
 	for line := range strings.Lines(out.String()) {
 		var a checked
 		if err := json.Unmarshal([]byte(line), &a); err != nil {
@@ -171,8 +171,8 @@ func (s *semantics) asked(t *testing.T, p *place) (all []checked) {
 	return all
 }
 
-// tried is what comes of each row.
-func (s *semantics) tried(t *testing.T, cmd *exec.Cmd) []string {
+// run returns the results of all rows in a session, or without toolguard.
+func (s *semantics) run(t *testing.T, cmd *exec.Cmd) []string {
 	t.Helper()
 	var in bytes.Buffer
 	for _, r := range s.rows {
@@ -181,17 +181,17 @@ func (s *semantics) tried(t *testing.T, cmd *exec.Cmd) []string {
 		in.Write(append(line, '\n'))
 	}
 	cmd.Stdin = &in
-	said := outcomeOf(t, cmd).said
-	lines := strings.Split(strings.TrimSpace(said), "\n")
+	output := outcomeOf(t, cmd).output
+	lines := strings.Split(strings.TrimSpace(output), "\n")
 	if len(lines) != len(s.rows) {
-		t.Fatalf("%d attempts have %d outcomes: %s", len(s.rows), len(lines), said)
+		t.Fatalf("%d attempts have %d outcomes: %s", len(s.rows), len(lines), output)
 	}
 	return lines
 }
 
-// isAbout says whether an event is of what the row asks for, whose target check calls by this name: by that, or its path as it was
-// sent, or without one, by the question for the host's addresses, or by one of those; and whether it says what it's to say.
-func (r *semanticsRow) isAbout(e reported, target string) bool {
+// matches reports whether an event belongs to the row and has its reason. The event's target is check's target, or it with the path as it was
+// sent or without one, or the query for the host's addresses, or one of these.
+func (r *semanticsRow) matches(e reported, target string) bool {
 	u := e.Unmapped
 	if r.verdict == "error" {
 		return u.Reason == r.event

@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// serveNames answers for the zone.
+// serveNames starts a name server for the zone.
 func serveNames(at string) error {
 	c, err := net.ListenPacket("udp", at)
 	if err != nil {
@@ -28,7 +28,7 @@ func serveNames(at string) error {
 	return nil
 }
 
-// serveWeb is every host's web server.
+// serveWeb starts the web server of all hosts.
 func serveWeb(ca *nettest.Authority) error {
 	for port, ca := range map[string]*nettest.Authority{":80": nil, ":8088": nil, ":443": ca, ":8443": ca} {
 		l, err := net.Listen("tcp", port)
@@ -41,7 +41,7 @@ func serveWeb(ca *nettest.Authority) error {
 }
 
 // serveCareless accepts what proper servers reject: of two lengths the last, whatever else describes the body; lines and heads that end
-// with LF; and any protocol that it's asked to change to, in which it echoes its input.
+// with LF; and a change to any protocol, in which it echoes its input.
 func serveCareless(at string) error {
 	l, err := net.Listen("tcp", at)
 	if err != nil {
@@ -54,7 +54,7 @@ func serveCareless(at string) error {
 	return nil
 }
 
-// careless answers one request, and says whether there may be another.
+// careless answers one request, and reports whether another may follow.
 func careless(c net.Conn, in *bufio.Reader) bool {
 	fields := map[string]string{}
 	for {

@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// place is a workspace, with the folders around it.
-type place struct {
+// fixture is a workspace with a policy.
+type fixture struct {
 	t         testing.TB
 	workspace string
 	policy    string
 	events    string
-	user      uint32 // the owner, as whom commands run
+	user      uint32 // the owner, and the user of commands
 }
 
 const filesystem = `
@@ -34,21 +34,21 @@ read = true
 write = true
 `
 
-// newPlace has a policy that grants the workspace, with a text of its own before and rules after that.
-func newPlace(t testing.TB, access, rules string) *place {
+// newFixture writes a policy that grants the workspace, with lines of [access] and further rules.
+func newFixture(t testing.TB, access, rules string) *fixture {
 	t.Helper()
 	if missing != "" {
 		t.Skip("needs ", missing)
 	}
 	dir := t.TempDir()
-	p := &place{t, filepath.Join(dir, "workspace"), filepath.Join(dir, "p.toml"), filepath.Join(dir, "events"), 0}
+	p := &fixture{t, filepath.Join(dir, "workspace"), filepath.Join(dir, "p.toml"), filepath.Join(dir, "events"), 0}
 	must(t, os.Mkdir(p.workspace, 0o755))
 	must(t, os.WriteFile(p.policy, []byte("version = 1\n[access]\n"+access+filesystem+rules), 0o644))
 	return p
 }
 
-// grant adds what is suggested to the policy.
-func (p *place) grant(suggested string) error {
+// grant adds a suggestion to the policy.
+func (p *fixture) grant(suggested string) error {
 	f, err := os.OpenFile(p.policy, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
@@ -57,8 +57,8 @@ func (p *place) grant(suggested string) error {
 	return errors.Join(err, f.Close())
 }
 
-// handTo changes a place's owner to another user, whom toolguardd serves.
-func (p *place) handTo(uid uint32) {
+// chown changes the owner to another user, who uses toolguardd.
+func (p *fixture) chown(uid uint32) {
 	p.t.Helper()
 	p.user = uid
 	reported := filepath.Join(filepath.Dir(p.events), "reported")
@@ -72,15 +72,15 @@ func (p *place) handTo(uid uint32) {
 	must(p.t, errors.Join(errs...))
 }
 
-// write makes a file in the workspace, owned by its user.
-func (p *place) write(name string, text []byte) {
+// write writes a file of the user into the workspace.
+func (p *fixture) write(name string, text []byte) {
 	p.t.Helper()
 	file := filepath.Join(p.workspace, name)
 	must(p.t, errors.Join(os.WriteFile(file, text, 0o600), os.Chown(file, int(p.user), int(p.user))))
 }
 
-// command is a line for the shell in the workspace.
-func (p *place) command(line string) *exec.Cmd {
+// command returns a shell command in the workspace.
+func (p *fixture) command(line string) *exec.Cmd {
 	cmd := exec.Command("/bin/sh", "-c", line)
 	cmd.Dir = p.workspace
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + p.workspace, "LANG=C.UTF-8"}
@@ -91,8 +91,8 @@ func (p *place) command(line string) *exec.Cmd {
 	return cmd
 }
 
-// confined is the same under toolguard.
-func (p *place) confined(line string) *exec.Cmd {
+// confined returns the command under toolguard.
+func (p *fixture) confined(line string) *exec.Cmd {
 	cmd, daemon := p.command(line), "none"
 	if p.user != 0 {
 		daemon = "require"
@@ -105,16 +105,16 @@ func (p *place) confined(line string) *exec.Cmd {
 	return cmd
 }
 
-// outcome is all that a command says, without what toolguard does, and how it ends.
+// outcome is the output of a command, without toolguard's lines, and its exit status.
 type outcome struct {
-	said string
-	code int
+	output string
+	code   int
 }
 
 func outcomeOf(t testing.TB, cmd *exec.Cmd) outcome {
 	t.Helper()
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	late := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
 	var exit *exec.ExitError
@@ -122,7 +122,7 @@ func outcomeOf(t testing.TB, cmd *exec.Cmd) outcome {
 		t.Fatal(err)
 	}
 	var lines strings.Builder
-	for line := range strings.Lines(said.String()) {
+	for line := range strings.Lines(output.String()) {
 		if !strings.HasPrefix(line, "toolguard: ") { // other denials by the kernel can't be seen from this network namespace
 			lines.WriteString(line)
 		}
@@ -140,7 +140,7 @@ type reported struct {
 	}
 }
 
-// process is one that an event names.
+// process is a process in an event.
 type process struct {
 	PID    int
 	Name   string
@@ -150,20 +150,20 @@ type process struct {
 	Parent *process `json:"parent_process"`
 }
 
-// String is what the tests name an event by.
+// String returns an event's text in the tests' tables.
 func (e reported) String() string {
 	u := e.Unmapped
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", u.Capability, u.Target, u.Reason, u.Rule))
 }
 
-// read is every denial of which there's an event.
-func (p *place) read() (all []reported) {
+// readEvents returns all events of denials.
+func (p *fixture) readEvents() (all []reported) {
 	p.t.Helper()
 	text, err := os.ReadFile(p.events)
 	must(p.t, err)
 	for line := range bytes.Lines(text) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // it's being written
+			break // incomplete line
 		}
 		var e reported
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -176,16 +176,16 @@ func (p *place) read() (all []reported) {
 	return all
 }
 
-// denials are the events of what was denied of the network.
-func (p *place) denials() []reported {
+// denials returns the events of the network's denials.
+func (p *fixture) denials() []reported {
 	p.t.Helper()
-	return slices.DeleteFunc(p.read(), func(e reported) bool {
+	return slices.DeleteFunc(p.readEvents(), func(e reported) bool {
 		m := e.Unmapped.Mechanism
 		return !strings.HasPrefix(m, "netguard:") && !strings.HasPrefix(m, "egress:")
 	})
 }
 
-// has says whether an event is among them.
+// has reports whether an event is among all.
 func has(all []reported, want string) bool {
 	return slices.ContainsFunc(all, func(e reported) bool { return e.String() == want })
 }
@@ -200,7 +200,7 @@ func needs(t *testing.T, programs ...string) {
 	}
 }
 
-// children are the processes whose parent is one, by their arguments.
+// children returns the arguments of a process's children, by PID.
 func children(parent int) map[int]string {
 	found := map[int]string{}
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -218,7 +218,7 @@ func children(parent int) map[int]string {
 	return found
 }
 
-// egressOf is the egress process of a toolguard, once there is one other than before.
+// egressOf waits for an egress process of a toolguard, other than before.
 func egressOf(t testing.TB, toolguard, before int) int {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -232,25 +232,25 @@ func egressOf(t testing.TB, toolguard, before int) int {
 	return 0
 }
 
-// until waits for something.
+// until waits for a condition.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	untilFor(t, patience, what, is)
+	untilFor(t, defaultTimeout, what, is)
 }
 
-// patience is the default limit of an operation's time.
-const patience = 2 * time.Minute
+// defaultTimeout is the default limit of an operation's time.
+const defaultTimeout = 2 * time.Minute
 
-// untilFor waits for something that may take its time.
+// untilFor is until with another time-out.
 func untilFor(t testing.TB, patience time.Duration, what string, is func() bool) {
 	t.Helper()
-	if !wait(patience, is) {
+	if !waitFor(patience, is) {
 		t.Fatalf("%s: not in %s", what, patience)
 	}
 }
 
-// wait waits for something, and says whether it came to be.
-func wait(patience time.Duration, is func() bool) bool {
+// waitFor waits for a condition and reports whether it became true.
+func waitFor(patience time.Duration, is func() bool) bool {
 	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			return false

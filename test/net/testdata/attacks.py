@@ -1,9 +1,9 @@
-"""Tricks to get at what a policy doesn't grant. Arguments: the names of tricks. Each says what it gets, in one line. After "apart" each is
-in a process of its own, whose number is said too."""
+"""Tricks to reach targets that a policy doesn't grant. Arguments: the names of tricks. Each prints its result on one line. After "apart"
+each runs in a process of its own, and its PID is printed too."""
 import ctypes, errno, os, re, socket, ssl, struct, sys, time
 
 NAMES, WEB, OTHER, DATA = "151.101.1.53", "151.101.1.1", "151.101.1.2", "151.101.1.32"
-CARELESS = 8091 # the port of a server that accepts what others reject
+CARELESS = 8091 # the port of a server that accepts what proper servers reject
 DATA6, HOP6, LINK6 = "2a04:4e42::1", "2a04:4e42::2", "fe80::77:2"
 METADATA, PRIVATE = "169.254.169.254", "192.168.77.7"
 socket.setdefaulttimeout(5)
@@ -28,7 +28,7 @@ def tcp(ip, port):
 
 
 def echo(s):
-    """What an echo server says first, or what came instead."""
+    """The first bytes of an echo server, or other data."""
     return "reached" if s.recv(4) == b"echo" else "closed"
 
 
@@ -37,7 +37,7 @@ def codes(got):
 
 
 def statuses(raw, ip=WEB, port=80):
-    """The statuses of all responses to what is said; the requests must end with one that closes."""
+    """The statuses of all responses to requests; the last request must close the connection."""
     s = tcp(ip, port)
     s.sendall(raw)
     return codes(receive(s))
@@ -63,7 +63,7 @@ def question(name, kind=1):
 
 
 def dns(name, kind=1, over_tcp=False, server=NAMES):
-    """The code of the answer, with how many records of the kind are in it."""
+    """The code of the answer, and its number of records of the type."""
     q = question(name, kind)
     if over_tcp:
         s = tcp(server, 53)
@@ -96,7 +96,7 @@ def fronting():
 def no_server_name(): resolved("web.test"), resolved("x.wild.test"); return tls(WEB, None).version()
 @trick
 def ech():
-    """A hello whose extension 0xfe0d says that the true name is hidden: the server goes on as if it weren't there."""
+    """A hello with an extension 0xfe0d (ECH), which the server ignores."""
     resolved("web.test"), resolved("x.wild.test")
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     try:
@@ -118,7 +118,7 @@ def ech():
     return {0x16: "a server's hello", 0x15: "alert"}.get(s.recv(1)[0])
 @trick
 def second_hello():
-    """A record that isn't a hello at all."""
+    """A record that isn't a hello."""
     s = tcp(WEB, 443)
     s.sendall(b"\x16\x03\x01\0\x05\1\0\0\1\0")
     return {0x15: "alert"}.get((s.recv(1) or b"\0")[0], "closed")
@@ -279,7 +279,7 @@ def routing_header():
     s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RTHDR, segments)
     return f"sent {s.sendto(b'x', (DATA6, 9999))}"
 
-# Sockets that aren't the internet's, or not TCP's and UDP's.
+# Sockets other than internet sockets of TCP and UDP.
 
 def made(*args): socket.socket(*args); return "made"
 @trick
@@ -301,7 +301,7 @@ def ping(): return made(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
 @trick
 def io_uring(): return "made" if libc.syscall(425, 8, (ctypes.c_char * 120)()) >= 0 else errno.errorcode[ctypes.get_errno()]
 
-# Groups, whose joining the kernel announces to the local network, with an address that is the joiner's to choose.
+# Multicast groups: the kernel announces a join to the local network, with an address that the process chooses.
 
 def option(level, name, value):
     s = socket.socket(socket.AF_INET6 if level == socket.IPPROTO_IPV6 else socket.AF_INET, socket.SOCK_DGRAM)
@@ -328,7 +328,7 @@ def join_any_group6(): return option(socket.IPPROTO_IPV6, 42, group(GROUP6))
 @trick
 def join_any_source6(): return option(socket.IPPROTO_IPV6, 46, group(GROUP6, socket.inet_pton(socket.AF_INET6, DATA6)))
 
-# An address that isn't the machine's, to which others then answer.
+# A foreign source address, whose answers would go to other hosts.
 
 @trick
 def freebind(): return option(socket.IPPROTO_IP, 15, b"\1\0\0\0")
@@ -391,7 +391,7 @@ def path_granted(): return second("/open/a")
 @trick
 def path_denied(): return second("/shut")
 @trick
-def path_prefix_only(): return second("/opened")
+def path_with_prefix(): return second("/opened")
 @trick
 def path_dots(): return second("/open/../shut")
 @trick
@@ -449,7 +449,7 @@ def authority_form(): return statuses(get("second.test", "second.test:80"))
 @trick
 def connect(): return statuses(get("other.test:443", "other.test:443", method="CONNECT"))
 def upgraded(path, to, fields=""):
-    """The answer of a server that accepts any protocol, and whether it then echoes."""
+    """The answer of a server that changes to any protocol, and whether it then echoes its input."""
     s = tcp(WEB, CARELESS)
     s.sendall(f"GET {path} HTTP/1.1\r\nHost: second.test:8091\r\nUpgrade: {to}\r\nConnection: Upgrade\r\n{fields}\r\n".encode())
     head = b""
@@ -498,7 +498,7 @@ def host_unicode(): return statuses(get("web.test\u3002other.test"))
 @trick
 def host_empty(): return statuses(get(""))
 @trick
-def name_decimal(): return tcp("2539979010", 7008) and "reached" # inet_aton takes it for OTHER
+def name_decimal(): return tcp("2539979010", 7008) and "reached" # inet_aton parses it as OTHER
 @trick
 def name_hex(): return tcp("0x97650102", 7009) and "reached"
 

@@ -1,4 +1,4 @@
-"""What a row of semantics.txt asks for, tried: a line of standard input is JSON, and its answer "reached" or why not."""
+"""Tries rows of semantics.txt: each line of standard input is a row in JSON, each line of output "reached" or the reason why not."""
 import json, os, socket, ssl, sys
 
 def ascii(host):
