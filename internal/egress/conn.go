@@ -59,7 +59,7 @@ func putReader(r *bufio.Reader) {
 // serve decides on a connection by its first bytes and by the policy in force at that time.
 func (c *conn) serve() {
 	raw := c.decideRaw(c.names())
-	_ = c.conn.SetReadDeadline(time.Now().Add(firstByteTimeout)) // before reachEarly, which may end the wait
+	_ = c.conn.SetReadDeadline(time.Now().Add(firstByteTimeout)) // before dialEarly, which may end the wait
 	if raw.Allow {
 		c.dialEarly()
 	}

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -157,24 +158,14 @@ func (s *Server) current() *Server {
 }
 
 func (s *Server) init() {
-	if s.shared == nil {
-		s.shared = &shared{}
-	}
+	s.shared = cmp.Or(s.shared, &shared{})
 	if s.dial == nil {
 		s.dial = dial
 	}
-	if s.verify == nil {
-		s.verify = &tls.Config{}
-	}
-	if s.helloTimeout == 0 {
-		s.helloTimeout = defaultHelloTimeout
-	}
-	if s.halfCloseTimeout == 0 {
-		s.halfCloseTimeout = defaultHalfCloseTimeout
-	}
-	if s.clientCheckInterval == 0 {
-		s.clientCheckInterval = defaultClientCheckInterval
-	}
+	s.verify = cmp.Or(s.verify, &tls.Config{})
+	s.helloTimeout = cmp.Or(s.helloTimeout, defaultHelloTimeout)
+	s.halfCloseTimeout = cmp.Or(s.halfCloseTimeout, defaultHalfCloseTimeout)
+	s.clientCheckInterval = cmp.Or(s.clientCheckInterval, defaultClientCheckInterval)
 	s.askedPorts = map[uint16]bool{}
 	for _, p := range s.Policy.AskedPorts() {
 		s.askedPorts[p] = true
