@@ -15,7 +15,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +24,6 @@ import (
 
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/childtest"
-	"github.com/toolguard/toolguard/internal/event"
 )
 
 // receiver is an HTTP server with a sequence of misbehaviors.
@@ -113,61 +111,6 @@ func TestWebhookIsDown(t *testing.T) {
 	checkArrived(t, r.got(), s.lines())
 }
 
-// TestRejected checks that a gap replaces a permanently rejected record and names it, and that the other records are delivered.
-func TestRejected(t *testing.T) {
-	r := newReceiver(t)
-	rejected := func(line string) bool {
-		return strings.Contains(line, `"path":"/x/13"`) || strings.Contains(line, `"path":"/x/40"`)
-	}
-	r.reject = rejected
-	r.Start()
-	token := secret(t, "canary-token")
-	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL, Token: token, MaxRecord: 4096})
-	s.record(30)
-	s.record(1, func(e *event.Event) { e.Target = strings.Repeat("y", 5000) })
-	s.record(20)
-	stop := s.start()
-	s.waitDelivered()
-	wait(t, "all rejections are logged", func() bool { return s.rejected() == 3 })
-	stop()
-	want := s.lines()
-	got := r.got()
-	if len(got) != len(want) {
-		t.Fatalf("%d, not %d", len(got), len(want))
-	}
-	gaps := 0
-	for i, line := range got {
-		if line == want[i] {
-			continue
-		}
-		gaps++
-		gone, gap := parse(t, want[i]), parse(t, line)
-		why := gap.Unmapped.Extra["why"]
-		if gap.Unmapped.Kind != "gap" || gap.Metadata.Sequence != gone.Metadata.Sequence || gap.Count > 1 || !strings.Contains(why, gone.Metadata.UID) {
-			t.Errorf("%s", line)
-		}
-		if rejected(want[i]) != strings.Contains(why, "I won't take this") || rejected(want[i]) == strings.Contains(why, "more than max_record") {
-			t.Errorf("%s", line)
-		}
-	}
-	st, err := ReadState(s.cfg.State)
-	if err != nil || gaps != 3 || st.Sinks["hook"].Rejected != 3 || st.Sinks["hook"].Gaps != 3 {
-		t.Errorf("%d gaps, %+v, %v", gaps, st.Sinks["hook"], err)
-	}
-	if strings.Contains(s.log.String()+strings.Join(got, ""), "canary-token") {
-		t.Error("an echoed token is shown")
-	}
-}
-
-// rejected returns the number of rejected records in the log.
-func (s *scene) rejected() (sum int) {
-	for _, m := range regexp.MustCompile(`rejected permanently.* records=(\d+) `).FindAllStringSubmatch(s.log.String(), -1) {
-		n, _ := strconv.Atoi(m[1])
-		sum += n
-	}
-	return sum
-}
-
 // TestLongReplies checks that quotations of a receiver are short in the log, in gaps and in the state.
 func TestLongReplies(t *testing.T) {
 	long := strings.Repeat("\\\x1b[2J\xff<\"E", 10_000)
@@ -232,66 +175,6 @@ func TestLongReplies(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestRecordFails checks that a record on which the receiver always fails becomes a gap, and that one on which it fails sometimes
-// doesn't.
-func TestRecordFails(t *testing.T) {
-	var mu sync.Mutex
-	var kept []string
-	n := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		body, _ := io.ReadAll(req.Body)
-		mu.Lock()
-		defer mu.Unlock()
-		if n++; n%2 == 0 || bytes.Contains(body, []byte(`"path":"/x/13"`)) {
-			w.WriteHeader(http.StatusInternalServerError)
-			return
-		}
-		kept = append(kept, strings.Split(strings.TrimSuffix(string(body), "\n"), "\n")...)
-	}))
-	t.Cleanup(server.Close)
-	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: server.URL, Batch: 8})
-	s.record(30)
-	s.start()
-	s.waitDelivered()
-	mu.Lock()
-	defer mu.Unlock()
-	want := s.lines()
-	if len(kept) != len(want) {
-		t.Fatalf("%d, not %d", len(kept), len(want))
-	}
-	for i := range want {
-		if poison := strings.Contains(want[i], `"path":"/x/13"`); (kept[i] == want[i]) == poison {
-			t.Errorf("%s", kept[i])
-		}
-	}
-}
-
-// TestRejectsAll checks that nothing is skipped for a receiver that rejects everything.
-func TestRejectsAll(t *testing.T) {
-	r := newReceiver(t)
-	mended, takes := false, false
-	var first string
-	r.reject = func(line string) bool {
-		takes = takes || mended && line == first // not amid a search for the one to blame, which then were those asked about before
-		return !takes
-	}
-	r.Start()
-	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL})
-	s.record(5)
-	first = s.lines()[0]
-	s.start()
-	var st State
-	wait(t, "it has tried", func() bool { st, _ = ReadState(s.cfg.State); return st.Sinks["hook"].Retries > 2 })
-	if h := st.Sinks["hook"]; h.Cursor.Sequence != 0 || h.Rejected != 0 || !strings.Contains(h.Failing, "neither a record") {
-		t.Errorf("%+v", h)
-	}
-	r.mu.Lock()
-	mended = true
-	r.mu.Unlock()
-	s.waitDelivered()
-	checkArrived(t, r.got(), s.lines())
 }
 
 // secret creates a file with a secret.
@@ -364,133 +247,6 @@ func TestHTTPS(t *testing.T) {
 	if !strings.Contains(input, "Authorization: Bearer first\r\n") || !strings.Contains(input, "Authorization: Bearer second\r\n") {
 		t.Error(input)
 	}
-}
-
-// splunk is an HTTP Event Collector with indexer acknowledgement, as documented: it may lose received events before they are
-// indexed, and then never acknowledges them.
-type splunk struct {
-	*httptest.Server
-	mu       sync.Mutex
-	indexed  []string
-	acks     map[string][]bool // by channel
-	asked    int
-	complain []string
-	noAck    bool
-}
-
-func newSplunk(t *testing.T) *splunk {
-	t.Helper()
-	s := &splunk{acks: map[string][]bool{}}
-	s.Server = httptest.NewServer(s)
-	t.Cleanup(s.Close)
-	return s
-}
-
-func (s *splunk) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	channel := req.Header.Get("X-Splunk-Request-Channel")
-	if req.Header.Get("Authorization") != "Splunk the-token" || len(channel) != 36 {
-		s.complain = append(s.complain, req.Header.Get("Authorization")+" "+channel)
-		http.Error(w, `{"text":"Invalid token","code":4}`, http.StatusForbidden)
-		return
-	}
-	s.asked++
-	in := json.NewDecoder(req.Body)
-	switch req.URL.Path {
-	case "/services/collector/event":
-		s.event(w, in, channel)
-	case "/services/collector/ack":
-		var q struct{ Acks []int }
-		if err := in.Decode(&q); err != nil {
-			s.complain = append(s.complain, err.Error())
-		}
-		answer := map[string]bool{}
-		for _, a := range q.Acks {
-			answer[strconv.Itoa(a)] = a < len(s.acks[channel]) && s.acks[channel][a]
-		}
-		if s.asked%5 == 0 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"acks": answer})
-	default:
-		http.NotFound(w, req)
-	}
-}
-
-func (s *splunk) event(w http.ResponseWriter, in *json.Decoder, channel string) {
-	var list []string
-	for {
-		var e struct {
-			Time                     json.Number
-			Host, Source, SourceType string
-			Index                    string
-			Event                    json.RawMessage
-			Fields                   struct{ UID string }
-		}
-		if err := in.Decode(&e); err == io.EOF {
-			break
-		} else if err != nil {
-			http.Error(w, `{"text":"Invalid data format","code":6}`, http.StatusBadRequest)
-			return
-		}
-		if e.Source != "toolguard" || e.SourceType != "toolguard:ocsf" || e.Index != "security" || e.Host == "" || e.Time == "" || e.Fields.UID == "" {
-			s.complain = append(s.complain, string(e.Event))
-		}
-		list = append(list, string(e.Event))
-	}
-	lost := s.asked%7 == 3
-	if !lost {
-		s.indexed = append(s.indexed, list...)
-	}
-	if s.noAck {
-		_, _ = io.WriteString(w, `{"text":"Success","code":0}`)
-		return
-	}
-	s.acks[channel] = append(s.acks[channel], !lost)
-	_ = json.NewEncoder(w).Encode(map[string]any{"text": "Success", "code": 0, "ackId": len(s.acks[channel]) - 1})
-}
-
-// TestHEC checks that events that Splunk has received and not indexed are sent again.
-func TestHEC(t *testing.T) {
-	splunk := newSplunk(t)
-	sink := Sink{Name: "splunk", Type: "hec", URL: splunk.URL, Token: secret(t, "the-token"), Index: "security", Batch: 20}
-	s := newScene(t, audit.Limits{}, sink)
-	ackWait = 500 * time.Millisecond
-	t.Cleanup(func() { ackWait = 2 * time.Minute })
-	s.record(100)
-	stop := s.start()
-	s.waitDelivered()
-	stop()
-	splunk.mu.Lock()
-	defer splunk.mu.Unlock()
-	checkArrived(t, splunk.indexed, s.lines())
-	if len(splunk.complain) > 0 {
-		t.Error(splunk.complain[0])
-	}
-	if len(splunk.acks) < 2 {
-		t.Error("nothing was lost and sent again")
-	}
-}
-
-// TestHECWithoutAck checks that a token without acknowledgements is an error unless no_ack is set.
-func TestHECWithoutAck(t *testing.T) {
-	splunk := newSplunk(t)
-	splunk.noAck = true
-	s := newScene(t, audit.Limits{}, Sink{Name: "splunk", Type: "hec", URL: splunk.URL, Token: secret(t, "the-token"), Index: "security"})
-	s.record(3)
-	stop := s.start()
-	wait(t, "it is logged", func() bool {
-		return strings.Contains(s.log.String(), "enable indexer acknowledgement for the token")
-	})
-	stop()
-	if st, err := ReadState(s.cfg.State); err != nil || st.Sinks["splunk"].Delivered != 0 {
-		t.Errorf("%v %v", st, err)
-	}
-	s.cfg.Sinks[0].NoAck = true
-	s.start()
-	s.waitDelivered()
 }
 
 // TestOTLPRejected checks that a record in a partly rejected batch is found and becomes a gap.
