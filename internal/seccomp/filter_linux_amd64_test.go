@@ -28,7 +28,7 @@ func withAuthority(a policy.Authority, l policy.SourceLayer) policy.SourceLayer 
 var (
 	udp    = policy.NetRule{Host: "example.com", Port: 53, Protocol: "udp", Allow: true}
 	server = policy.NetRule{Host: "127.0.0.1", Port: 8080, Listen: true, Allow: true}
-	refuse = policy.NetRule{Host: "example.com", Port: 443}
+	deny = policy.NetRule{Host: "example.com", Port: 443}
 )
 
 type modelCase struct {
@@ -88,7 +88,7 @@ func modelCases(t *testing.T) []modelCase {
 		{"listening, addresses decided elsewhere", compile(t, with(policy.SourceLayer{}, server)), expectation{abi: 7, decidedElsewhere: true, net: "tul"}},
 		{"tcp, addresses decided elsewhere", compile(t, with(policy.SourceLayer{}, tcp)), expectation{abi: 7, decidedElsewhere: true, net: "tu"}},
 		{"no net, addresses decided elsewhere", compile(t, denies(policy.Net)), expectation{abi: 7, decidedElsewhere: true, net: "nothing"}},
-		{"only a denial", compile(t, with(policy.SourceLayer{}, refuse)), expectation{abi: 7, net: "nothing"}},
+		{"only a denial", compile(t, with(policy.SourceLayer{}, deny)), expectation{abi: 7, net: "nothing"}},
 		{"two authorities", compileLayers(t, withAuthority(policy.Host, with(policy.SourceLayer{}, tcp, udp)),
 			withAuthority(policy.Session, with(policy.SourceLayer{}, server))), expectation{abi: 7, net: "t"}},
 		{"namespaces", compile(t, namespacesTrue(fsNet)), expectation{abi: 7, fs: true, exec: true, namespaces: true, net: "nothing"}},
