@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -48,9 +49,9 @@ func TestPackages(t *testing.T) {
 			}
 		}
 	}
-	for _, folder := range deciding {
+	for _, folder := range slices.Concat(deciding, integrated) {
 		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-			t.Errorf("deciding names %s: %v", folder, err)
+			t.Errorf("there is no %s: %v", folder, err)
 		}
 	}
 }
