@@ -126,40 +126,40 @@ func (d *Daemon) page() string {
 		well = 1
 	}
 	c := d.counts
-	p.Gauges("toolguard_build_info", "Which version it is; always 1.", "version", map[string]float64{d.cfg.Version: 1})
-	p.Gauge("toolguard_ready", "Whether sessions can begin: 1, else 0.", well)
-	p.Gauges("toolguard_sessions", "Sessions that there are.", "state", states)
-	p.Counter("toolguard_sessions_started_total", "Sessions that were made.", c.began)
-	p.Counter("toolguard_sessions_refused_total", "Sessions that weren't made, by the status of the answer.", c.failed)
-	p.Histogram("toolguard_session_start_seconds", "How long making a session took.", c.starting)
-	p.Total("toolguard_sessions_cpu_seconds_total", "Processor time of sessions that have ended.", float64(c.cpu.Load())/1000)
-	p.Total("toolguard_sessions_read_bytes_total", "What they read from disks.", float64(c.read.Load()))
-	p.Total("toolguard_sessions_written_bytes_total", "What they wrote to disks.", float64(c.written.Load()))
-	p.Histogram("toolguard_session_memory_peak_bytes", "The most memory that each of them had at a time.", c.memory)
-	p.Total("toolguard_sessions_unmeasured_total", "Sessions of which some of that isn't known.", float64(c.unmeasured.Load()))
+	p.Gauges("toolguard_build_info", "The version of toolguardd; always 1.", "version", map[string]float64{d.cfg.Version: 1})
+	p.Gauge("toolguard_ready", "1 if sessions can begin, otherwise 0.", well)
+	p.Gauges("toolguard_sessions", "Sessions by state.", "state", states)
+	p.Counter("toolguard_sessions_started_total", "Created sessions.", c.began)
+	p.Counter("toolguard_sessions_refused_total", "Sessions that weren't created, by the status of the answer.", c.failed)
+	p.Histogram("toolguard_session_start_seconds", "The time to create a session.", c.starting)
+	p.Total("toolguard_sessions_cpu_seconds_total", "Processor time of ended sessions.", float64(c.cpu.Load())/1000)
+	p.Total("toolguard_sessions_read_bytes_total", "Bytes that ended sessions read from disks.", float64(c.read.Load()))
+	p.Total("toolguard_sessions_written_bytes_total", "Bytes that ended sessions wrote to disks.", float64(c.written.Load()))
+	p.Histogram("toolguard_session_memory_peak_bytes", "The peak memory of each ended session.", c.memory)
+	p.Total("toolguard_sessions_unmeasured_total", "Ended sessions whose usage is partly unknown.", float64(c.unmeasured.Load()))
 	p.Counter("toolguard_events_total", "Events that were emitted.", c.events)
 	p.Counter("toolguard_denials_total", "Denials that were emitted, by resource and reason.", c.denials)
-	p.Counter("toolguard_events_lost_total", "What gaps of sessions count, by what has lost it: bpf is the kernel's ring buffer.", c.lost)
+	p.Counter("toolguard_events_lost_total", "Lost events in the gaps of sessions, by mechanism: bpf is the kernel's ring buffer.", c.lost)
 	uncounted := c.uncounted.Load()
 	if d.cfg.Audit != nil {
 		uncounted += d.auditPage(&p)
 	}
-	p.Total("toolguard_gaps_uncounted_total", "Gaps that don't say how much was lost.", float64(uncounted))
+	p.Total("toolguard_gaps_uncounted_total", "Gaps without the number of lost events.", float64(uncounted))
 	processPage(&p, d.started)
 	return p.String()
 }
 
 func (d *Daemon) auditPage(p *metrics.Page) (uncounted uint64) {
 	u := d.cfg.Audit.Usage()
-	p.Gauge("toolguard_audit_bytes", "What the audit takes of the disk.", float64(u.Bytes))
-	p.Gauge("toolguard_audit_limit_bytes", "What it may take.", float64(u.Size))
-	p.Gauge("toolguard_audit_files", "Its files.", float64(u.Files))
+	p.Gauge("toolguard_audit_bytes", "The size of the audit on the disk.", float64(u.Bytes))
+	p.Gauge("toolguard_audit_limit_bytes", "The limit of the audit's size.", float64(u.Size))
+	p.Gauge("toolguard_audit_files", "The files of the audit.", float64(u.Files))
 	p.Total("toolguard_audit_records_total", "The number of its last record.", float64(u.Records))
-	p.Total("toolguard_audit_lost_total", "Events that couldn't be kept.", float64(u.Lost))
-	p.Total("toolguard_audit_withheld_total", "Events beyond their user's quota, which were counted only.", float64(u.OverQuota))
-	p.Total("toolguard_audit_unsent_total", "Records that were removed before every sink had them.", float64(u.Unsent))
-	p.Gauges("toolguard_sink_behind_records", "Records that a sink hasn't got, as the shipper says.", "sink", u.Behind)
-	p.Histogram("toolguard_audit_delay_seconds", "From a denial in the kernel until it's kept on the disk.", d.counts.recorded)
+	p.Total("toolguard_audit_lost_total", "Events that couldn't be recorded.", float64(u.Lost))
+	p.Total("toolguard_audit_withheld_total", "Events beyond their user's quota, which were only counted.", float64(u.OverQuota))
+	p.Total("toolguard_audit_unsent_total", "Records that were removed before every sink had received them.", float64(u.Unsent))
+	p.Gauges("toolguard_sink_behind_records", "Records that a sink hasn't received, reported by the shipper.", "sink", u.Behind)
+	p.Histogram("toolguard_audit_delay_seconds", "The time from a denial in the kernel until it's recorded on the disk.", d.counts.recorded)
 	return u.Inexact
 }
 
@@ -206,7 +206,7 @@ func (d *Daemon) health(w http.ResponseWriter, verbose bool) {
 		_, _ = io.WriteString(w, "ok\n")
 		return
 	case !verbose:
-		err = errors.New("no session can begin: 'toolguard events' and toolguardd's journal say why")
+		err = errors.New("no session can begin: 'toolguard events' and toolguardd's journal show why")
 	}
 	w.WriteHeader(http.StatusServiceUnavailable)
 	_, _ = io.WriteString(w, err.Error()+"\n")

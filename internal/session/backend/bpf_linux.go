@@ -64,7 +64,9 @@ var bpfGaps = []string{
 		"names for long ones (vfat), a rule doesn't apply to other spellings of its name",
 	"the device files of disks are files like others: a process that may read all of /dev, as root, reads the disk blocks of files " +
 		"that rules deny elsewhere",
-	"the kernel's own files are files like others: a policy that lets root write all of them (`fs = \"allow\"`) lets it reboot the machine (/proc/sysrq-trigger), have the kernel run programs outside (core_pattern and modprobe in /proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + landlock.ProcPriorities,
+	"the kernel's own files are files like others: a policy that lets root write all of them (`fs = \"allow\"`) lets it " +
+		"reboot the machine (/proc/sysrq-trigger), have the kernel run programs outside (core_pattern and modprobe in " +
+		"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + landlock.ProcPriorities,
 	"rules about programs and arguments don't control what a program does once it runs: the process that starts it may trace it or " +
 		"preload code into it, and a program may execute readable files from memory; the caller chooses the folder in the program's " +
 		"argument 0, from which python, for example, loads its libraries, and the name of the script that an interpreter gets (AT_EXECFN)",
@@ -78,7 +80,7 @@ var bpfGaps = []string{
 		"but without its wall time, and their TMPDIR stays, their cgroup until the next start",
 }
 
-// reportPrograms returns the rows of what the programs decide: all of it, if they can be given it.
+// reportPrograms returns the rows of the rules that the BPF programs enforce, unless imageErr is why they can't have the policy.
 func reportPrograms(c *policy.Compiled, imageErr error) (rows []policy.Enforceability) {
 	add := func(r *policy.Rule, advisory bool, partly string) {
 		row := policy.Enforceability{ID: r.ID, Rule: r, Position: r.Position, Status: policy.Enforced, By: "bpf", Advisory: advisory}
