@@ -19,7 +19,7 @@ func TestPrograms(t *testing.T) {
 		{"first of two", "W/one:W/two", "tool", 0, "one\n", ""},
 		{"not executable at first", "W/plain:W/two", "tool", 0, "two\n", ""},
 		{"a folder at first", "W/folder:W/two", "tool", 0, "two\n", ""},
-		{"only not executable", "W/plain:W/empty", "tool", 126, "", "W/plain/tool may not be executed: nobody may execute it: chmod +x W/plain/tool"},
+		{"only not executable", "W/plain:W/empty", "tool", 126, "", "W/plain/tool may not be executed: no user may execute it: chmod +x W/plain/tool"},
 		{"nowhere", "W/empty:W/missing", "tool", 127, "", "tool: no such command"},
 		{"beneath a file", "W/one/tool:W/two", "tool", 0, "two\n", ""},
 		{"relative folder", "two", "tool", 0, "two\n", ""},
