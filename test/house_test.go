@@ -48,7 +48,7 @@ func packages(t *testing.T, goos string) []listed {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasPrefix(p.ImportPath, module+"/bin/") { // what somebody built or tried; not in the repository
+		if !strings.HasPrefix(p.ImportPath, module+"/bin/") { // built or tried locally; not in the repository
 			all = append(all, p)
 		}
 	}
@@ -69,28 +69,28 @@ func deps(t *testing.T, program, goos string) []string {
 	return strings.Fields(string(out))
 }
 
-// Every start of toolguard pays for what its program has in it, and these are dear (0.6 ms).
+// Every start of toolguard initialises the packages of its program, and these take 0.6 ms.
 func TestLightStart(t *testing.T) {
 	for _, goos := range []string{"linux", "darwin"} {
 		all := deps(t, "toolguard", goos)
-		for _, dear := range []string{
+		for _, slow := range []string{
 			"net/http", "crypto/tls", "crypto/x509", "crypto/ed25519", "github.com/elastic/go-seccomp-bpf", "github.com/containerd/cgroups/v3/cgroup2",
 		} {
-			if slices.Contains(all, dear) {
-				t.Errorf("cmd/toolguard (%s) leads to %s", goos, dear)
+			if slices.Contains(all, slow) {
+				t.Errorf("cmd/toolguard (%s) links %s", goos, slow)
 			}
 		}
 	}
 }
 
-// What a program is made of beside this module and the standard library is in a list, so that a change of it is seen. What a process of
-// root's is made of is what it takes to do root's work; talking to collectors isn't.
+// A list has every package that a program links from another module, so that a review sees each change. Programs that run as root link
+// what root's work takes; talking to collectors is none of it.
 func TestDependencies(t *testing.T) {
 	for program, ships := range map[string]bool{"toolguard": false, "toolguardd": false, "toolguard-ship": true} {
 		all := deps(t, program, "linux")
-		for _, dear := range []string{module + "/internal/ship", "github.com/nats-io/nats.go"} {
-			if slices.Contains(all, dear) != ships {
-				t.Errorf("cmd/%s leads to %s: %t", program, dear, !ships)
+		for _, remote := range []string{module + "/internal/ship", "github.com/nats-io/nats.go"} {
+			if slices.Contains(all, remote) != ships {
+				t.Errorf("cmd/%s links %s: %t", program, remote, !ships)
 			}
 		}
 		got := slices.DeleteFunc(all, func(p string) bool {
@@ -170,7 +170,7 @@ func noOutput(t *testing.T, path string) {
 	})
 }
 
-// The text of the project speaks of the project, not of the machine that somebody wrote it on.
+// The text of the project speaks of the project, not of the machine that it was written on.
 func TestNoPlaces(t *testing.T) {
 	cmd := exec.Command("git", "ls-files", "-co", "--exclude-standard")
 	cmd.Dir = root

@@ -61,8 +61,8 @@ struct entry {
 #define EDGE_LEN(d) ((d) >> 1 & 0x3fff)
 #define EDGE_TEXT(d) ((d) >> 15) /* a line */
 
-/* The filter: by their folded bytes, the first ones of prefixes, the last ones of suffixes, and the first ones of all other names. From the
- * next line on, eight a line, it has for each of these the other names' last ones. */
+/* The filter: by their folded bytes, the first ones of prefixes, the last ones of suffixes, and the first ones of the remaining names. From the
+ * next line on, eight a line, it has for each of these the last bytes of these names. */
 enum filter { FILTER_PREFIX, FILTER_SUFFIX, FILTER_NAMES, FILTERS };
 enum { MAY_BEGIN = 1, MAY_END = 2, MAY_ALL = 4 };
 #define MAX_PROBES 4

@@ -61,7 +61,7 @@ func (s *Spool) open() (err error) {
 	return s.reopen(h, trusted)
 }
 
-// signed reports whether the spool's key has signed a head. Anybody can sign one with another key.
+// signed reports whether the spool's key has signed a head. A head with another key's signature proves nothing.
 func (s *Spool) signed(h head) bool {
 	return (h.Key == s.key.public() || h.Key == s.key.next().public()) && verify(h.Key, h.text(), h.Signature)
 }

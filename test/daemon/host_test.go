@@ -92,7 +92,7 @@ func TestSpoiltTmpDir(t *testing.T) {
 	}
 }
 
-// A client in a mount namespace of its own, without the host's policies and with other names for the denied files, gets no session.
+// A client in a mount namespace of its own, without the host's policies and with the denied files under different names, gets no session.
 func TestHostPoliciesMounts(t *testing.T) {
 	share(t)
 	j := newJob(t, nobodyUID, more, `read x <b/hostname && echo yes >can`)

@@ -168,7 +168,7 @@ func TestDeath(t *testing.T) {
 			t.Errorf("the event is %+v", e)
 		}
 	}
-	expect("without anybody")
+	expect("without a process")
 	id := g.attached(ebpf.AttachCGroupInet4Connect)
 	_ = g.group.Close()
 	must(t, removeGroup(g.dir))
