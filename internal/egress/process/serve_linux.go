@@ -296,7 +296,7 @@ func denyFiles() error {
 		return err
 	}
 	if _, err := os.ReadDir("/"); !errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("Landlock doesn't deny reading /: %v", err)
+		return fmt.Errorf("reading / isn't denied by Landlock: %v", err)
 	}
 	return nil
 }
