@@ -28,7 +28,7 @@ func withAuthority(a policy.Authority, l policy.SourceLayer) policy.SourceLayer 
 var (
 	udp    = policy.NetRule{Host: "example.com", Port: 53, Protocol: "udp", Allow: true}
 	server = policy.NetRule{Host: "127.0.0.1", Port: 8080, Listen: true, Allow: true}
-	deny = policy.NetRule{Host: "example.com", Port: 443}
+	deny   = policy.NetRule{Host: "example.com", Port: 443}
 )
 
 type modelCase struct {
