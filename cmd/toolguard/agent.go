@@ -59,7 +59,7 @@ else the user's own for the workspace. The agent starts although this machine ca
 such as the hosts under landlock without root: the second of the three lines at the start names them. The exit
 status is that of exec.`,
 		Example: `  toolguard agent claude
-  toolguard agent codex -- --no-daemon -s danger-full-access    # the arguments after -- are the agent's own
+  toolguard agent codex -- --no-daemon -s danger-full-access    # arguments after -- go to the agent
   toolguard agent opencode --policy ../more.toml                # further files, hosts and variables
   toolguard agent claude --dry-run                              # what would be enforced here, and what wouldn't`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
