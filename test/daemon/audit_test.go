@@ -83,7 +83,7 @@ func TestAudit(t *testing.T) {
 	eventually(t, "both sessions have ended", func() bool { return len(auditOf(t, state, "session_end")) == 2 })
 	s.stop(syscall.SIGTERM)
 	out := verified(t, state)
-	if !strings.Contains(out, "sound:") || !strings.Contains(out, "of a number that nobody knows") {
+	if !strings.Contains(out, "sound:") || !strings.Contains(out, "of an unknown number") {
 		t.Error(out)
 	}
 	list := auditOf(t, state, "")

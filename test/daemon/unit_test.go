@@ -82,7 +82,7 @@ func TestUnit(t *testing.T) {
 	if got := u.is("ActiveState"); got != "inactive" {
 		t.Fatalf("before the first connection it's %s", got)
 	}
-	if j := newJob(t, other, work, "true"); j.start().status() != 125 || !strings.Contains(j.out.String(), "membership in the group toolguard") {
+	if j := newJob(t, other, work, "true"); j.start().status() != 125 || !strings.Contains(j.out.String(), "members of the group toolguard") {
 		t.Errorf("a user outside the group gets a session, or no reason")
 	}
 	j := u.job(nobodyUID, work, `read x <OUTSIDE && exit 5; exit 7`)
