@@ -46,7 +46,7 @@ func TestMissingRecords(t *testing.T) {
 	const notice = "denials are enforced but can't be shown: the kernel's audit records can't be read: "
 	flags := append([]string{"--backend", "landlock", "--report", "always", "--events", filepath.Join(p.home, "events.jsonl")}, policy...)
 	for _, x := range []struct{ why, before, script string }{
-		{"they're sent in the first network namespace alone", "", "grep -q 'first network' said && exit 3"},
+		{"they're sent only in the first network namespace", "", "grep -q 'first network' said && exit 3"},
 		{"records don't arrive", "mount -t tmpfs none /proc/2", "exit 3"}, // where the kernel's own threads can't be seen
 		{"records don't arrive", "mount -t tmpfs none /proc/2", "until grep -q \"don't arrive\" said; do sleep 0.1; done; exit 3"},
 	} {
