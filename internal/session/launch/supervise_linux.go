@@ -155,15 +155,48 @@ func (s *Supervisor) stopWithCommand(pid int) {
 	if s.awake {
 		return
 	}
-	time.Sleep(10 * time.Millisecond)
-	if !proc.IsStopped(pid) {
-		return
-	}
 	// A signal to this thread stops it before the call returns. If another thread got the signal, this one could continue the command too early.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP)
-	s.kill(syscall.SIGCONT)
+	for {
+		time.Sleep(10 * time.Millisecond)
+		if !proc.IsStopped(pid) {
+			return
+		}
+		_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP)
+		switch sinceStop(pid) {
+		case unchanged:
+			s.kill(syscall.SIGCONT)
+			return
+		case continued:
+			return
+		}
+	}
+}
+
+// stopChange is the state of a process that had stopped, as of its last change.
+type stopChange uint8
+
+const (
+	unchanged stopChange = iota // it's in the same stop
+	continued
+	stoppedAgain // it was continued and has stopped again
+)
+
+// sinceStop returns the change of a stopped child since its last change was waited for. A shell continues the whole process group: when
+// toolguard runs again, the command may have been continued before, and have been stopped again by the user. Continuing it then would undo
+// that stop.
+func sinceStop(pid int) stopChange {
+	const cldContinued = 6 // CLD_CONTINUED
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WCONTINUED|unix.WNOHANG, nil)
+	switch {
+	case err != nil || info.Signo == 0:
+		return unchanged
+	case info.Code == cldContinued:
+		return continued
+	}
+	return stoppedAgain
 }
 
 // ExitCode returns the exit status as a shell reports it.
