@@ -30,7 +30,7 @@ func Lint(c *policy.Compiled, sys fspath.FileSystem, public func(domain string) 
 	}
 	for _, k := range c.ToolKeys {
 		l.warn(k.Position, "not-enforced", "exec doesn't start unless --allow-degraded="+k.ID+" is given",
-			"this version has no tool layer, so %s isn't enforced", k.ID)
+			"exec doesn't enforce %s, a key of the tool layer", k.ID)
 	}
 	slices.SortStableFunc(l.out, func(a, b Warning) int {
 		if a.Position.File != b.Position.File {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
 // Access is an [access] table: what the four resources grant. Every field that was left out is nil or unset, so that
@@ -42,14 +43,14 @@ func (a *Access) undeclare(r policy.Resource) {
 	}
 }
 
-func (a *Access) check(d *decoder, _ *node) {
+func (a *Access) check(d *decoder, _ *tomltree.Node) {
 	for _, c := range a.Capabilities.Items {
 		if !knownCapability(c.S) {
 			hint := didYouMean(c.S, capabilities, "")
 			if hint == "" {
 				hint = "write it as capabilities(7) does, for example CAP_NET_BIND_SERVICE"
 			}
-			d.failAt(c.Position, hint, "unknown capability %s", quote(c.S))
+			d.failAt(c.Position, hint, "unknown capability %s", tomltree.Quote(c.S))
 		}
 	}
 }
@@ -60,8 +61,8 @@ type Text struct {
 	Position policy.Position
 }
 
-func (t *Text) decode(d *decoder, n *node) {
-	t.Position = d.position(n.off)
+func (t *Text) decode(d *decoder, n *tomltree.Node) {
+	t.Position = d.position(n.Off)
 	t.S, _ = d.text(n)
 }
 
@@ -83,17 +84,17 @@ type FS struct {
 	Value     policy.LineCol
 }
 
-func (r *FS) check(d *decoder, n *node) {
+func (r *FS) check(d *decoder, n *tomltree.Node) {
 	r.Value = d.lineCol(n, "path", "match")
 	switch {
 	case r.Path == "" && r.Match == "":
-		d.fail(n.off, `write path = "." for the workspace`, "neither path nor match %s", d.here())
+		d.fail(n.Off, `write path = "." for the workspace`, "neither path nor match %s", d.here())
 	case r.Path != "" && r.Match != "":
-		d.fail(n.get("match").off, "make two rules of it", "both path and match %s", d.here())
+		d.fail(n.Get("match").Off, "make two rules of it", "both path and match %s", d.here())
 	case strings.HasPrefix(r.Path, "~") && r.Path != "~" && !strings.HasPrefix(r.Path, "~/"):
-		d.fail(n.get("path").node.off, "for a file of that name write ./"+r.Path, "path %s names another user's home", quote(r.Path))
+		d.fail(n.Get("path").Node.Off, "for a file of that name write ./"+r.Path, "path %s names another user's home", tomltree.Quote(r.Path))
 	case r.Ensure && r.Match != "":
-		d.fail(n.get("ensure").off, "name the folder by path", "a pattern names no folder to make %s", d.here())
+		d.fail(n.Get("ensure").Off, "name the folder by path", "a pattern names no folder to make %s", d.here())
 	case !r.Literal && !isBuiltin(d.file):
 		r.checkMisread(d)
 	}
@@ -150,24 +151,24 @@ type Net struct {
 	Value      policy.LineCol
 }
 
-func (r *Net) check(d *decoder, n *node) {
+func (r *Net) check(d *decoder, n *tomltree.Node) {
 	r.Value = d.lineCol(n, "host")
 	if r.Scheme != "" && !isScheme(r.Scheme) {
-		d.fail(n.get("scheme").node.off, `write scheme = "https"`, "scheme %s isn't a scheme in lower case", quote(r.Scheme))
+		d.fail(n.Get("scheme").Node.Off, `write scheme = "https"`, "scheme %s isn't a scheme in lower case", tomltree.Quote(r.Scheme))
 	}
 	if r.PathPrefix != "" && r.PathPrefix[0] != '/' {
-		d.fail(n.get("path_prefix").node.off, "", "path_prefix %s doesn't begin with /", quote(r.PathPrefix))
+		d.fail(n.Get("path_prefix").Node.Off, "", "path_prefix %s doesn't begin with /", tomltree.Quote(r.PathPrefix))
 	}
 	if r.Listen && r.Port == 0 && (!strings.EqualFold(r.Host, "localhost") || r.Protocol == "udp") {
 		hint := `add port = …, or write host = "localhost" for servers of the session's own on any port`
 		if r.Protocol == "udp" {
 			hint = "add port = …: over udp the session's own servers can't be distinguished from other ones"
 		}
-		d.fail(n.get("listen").off, hint, "listen without a port %s", d.here())
+		d.fail(n.Get("listen").Off, hint, "listen without a port %s", d.here())
 	}
 	for i, m := range r.Methods {
 		if !isMethod(m) {
-			d.fail(n.get("methods").node.items[i].off, "methods are in upper case, for example GET", "%s isn't an HTTP method", quote(m))
+			d.fail(n.Get("methods").Node.Items[i].Off, "methods are in upper case, for example GET", "%s isn't an HTTP method", tomltree.Quote(m))
 		}
 	}
 }
@@ -203,10 +204,10 @@ type Env struct {
 	Value    policy.LineCol
 }
 
-func (r *Env) check(d *decoder, n *node) {
+func (r *Env) check(d *decoder, n *tomltree.Node) {
 	r.Value = d.lineCol(n, "name")
 	if msg, hint := badEnvName(r.Name); msg != "" {
-		d.fail(n.get("name").node.off, hint, "name %s %s", quote(r.Name), msg)
+		d.fail(n.Get("name").Node.Off, hint, "name %s %s", tomltree.Quote(r.Name), msg)
 	}
 }
 
@@ -231,17 +232,17 @@ func (r *Env) rule() policy.EnvRule {
 // Argv is the words of a command line, or the beginning of one. Unlike other strings, a word may be empty.
 type Argv []string
 
-func (v *Argv) decode(d *decoder, n *node) {
-	if n.kind != aList {
+func (v *Argv) decode(d *decoder, n *tomltree.Node) {
+	if n.Kind != tomltree.Array {
 		d.wrong(n, "a list of words for each command line", "write [[\"status\", \"**\"]]")
 		return
 	}
-	*v = make(Argv, len(n.items))
-	for i, item := range n.items {
-		if (*v)[i] = item.text; item.kind != aString {
+	*v = make(Argv, len(n.Items))
+	for i, item := range n.Items {
+		if (*v)[i] = item.Text; item.Kind != tomltree.String {
 			d.wrong(item, "made of strings", "")
-		} else if strings.Contains(item.text, "\x00") {
-			d.fail(item.off, "", "%s contains a NUL character", d.name())
+		} else if strings.Contains(item.Text, "\x00") {
+			d.fail(item.Off, "", "%s contains a NUL character", d.name())
 		}
 	}
 }
@@ -252,8 +253,8 @@ type SelfTest struct {
 	Position policy.Position
 }
 
-func (t *SelfTest) decode(d *decoder, n *node) {
-	t.Position = d.position(n.off)
+func (t *SelfTest) decode(d *decoder, n *tomltree.Node) {
+	t.Position = d.position(n.Off)
 	t.Argv.decode(d, n)
 }
 
@@ -261,22 +262,23 @@ func (t *SelfTest) decode(d *decoder, n *node) {
 type Command struct {
 	Args     List[Argv]     `key:"args" doc:"The allowed beginnings of the arguments; ** as the last element allows any rest." like:"[[\"status\", \"**\"]]"`
 	Envs     List[Text]     `key:"envs" doc:"The variables that the program may see."`
+	Enter    Text           `key:"enter" enforced:"no" doc:"tool:NAME: from the moment that the program is executed, that tool's policy applies." like:"\"tool:Bash\""`
 	Match    List[SelfTest] `key:"match" doc:"Self-tests: command lines that must be allowed."`
 	NotMatch List[SelfTest] `key:"not_match" doc:"Self-tests: command lines that must be denied."`
 	Position policy.Position
 }
 
-func (c *Command) check(d *decoder, n *node) {
+func (c *Command) check(d *decoder, n *tomltree.Node) {
 	for _, args := range c.Args.Items {
 		for i, a := range args {
 			if a == "**" && i < len(args)-1 {
-				d.fail(n.get("args").off, `only the last element may be "**"`, `"**" in the middle of args %s`, d.here())
+				d.fail(n.Get("args").Off, `only the last element may be "**"`, `"**" in the middle of args %s`, d.here())
 			}
 		}
 	}
 	for _, e := range c.Envs.Items {
 		if msg, hint := badEnvName(e.S); msg != "" {
-			d.failAt(e.Position, hint, "name %s %s", quote(e.S), msg)
+			d.failAt(e.Position, hint, "name %s %s", tomltree.Quote(e.S), msg)
 		}
 	}
 	for _, tests := range []struct {

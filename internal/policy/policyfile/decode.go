@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
 // maxErrors is the number of errors of one file that are listed; the rest is counted.
@@ -15,19 +16,23 @@ const maxErrors = 20
 
 // custom is a type of the format that reads itself: a union, a size, a string with a position.
 type custom interface {
-	decode(d *decoder, n *node)
+	decode(d *decoder, n *tomltree.Node)
 }
 
 // checker is a table that has rules about its keys together. Its check runs after all of them were read without an error.
 type checker interface {
-	check(d *decoder, n *node)
+	check(d *decoder, n *tomltree.Node)
 }
 
 var (
-	customType  = reflect.TypeFor[custom]()
-	checkerType = reflect.TypeFor[checker]()
-	placeType   = reflect.TypeFor[policy.Position]()
+	customType   = reflect.TypeFor[custom]()
+	checkerType  = reflect.TypeFor[checker]()
+	positionType = reflect.TypeFor[policy.Position]()
+	lineColsType = reflect.TypeFor[lineCols]()
 )
+
+// lineCols are where the values of a table's keys begin.
+type lineCols map[string]policy.LineCol
 
 // decoder fills the format's structs from the tree of one file.
 type decoder struct {
@@ -59,10 +64,10 @@ func (d *decoder) position(off int) policy.Position {
 }
 
 // lineCol returns the position of the value of the first of keys that a table has.
-func (d *decoder) lineCol(n *node, keys ...string) policy.LineCol {
+func (d *decoder) lineCol(n *tomltree.Node, keys ...string) policy.LineCol {
 	for _, key := range keys {
-		if e := n.get(key); e != nil {
-			p := d.position(e.node.off)
+		if e := n.Get(key); e != nil {
+			p := d.position(e.Node.Off)
 			return policy.LineCol{Line: int32(p.Line), Col: int32(p.Col)}
 		}
 	}
@@ -114,11 +119,11 @@ func (d *decoder) name() string {
 func shown(key string) string {
 	for _, c := range key {
 		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return quote(key)
+			return tomltree.Quote(key)
 		}
 	}
 	if len(key) > 60 {
-		return quote(key)
+		return tomltree.Quote(key)
 	}
 	return key
 }
@@ -127,25 +132,12 @@ func (d *decoder) push(key string) { d.path = append(d.path, shown(key)) }
 func (d *decoder) pop()            { d.path = d.path[:len(d.path)-1] }
 
 // wrong reports a value of the wrong type.
-func (d *decoder) wrong(n *node, want, hint string) {
-	d.fail(n.off, hint, "%s must be %s, not %s", d.name(), want, n.describe())
-}
-
-// describe is the value as it appears in a message.
-func (n *node) describe() string {
-	switch n.kind {
-	case aString:
-		return "the string " + quote(n.text)
-	case aBool:
-		return fmt.Sprint(n.yes)
-	case anInteger:
-		return fmt.Sprintf("the number %d", n.num)
-	}
-	return n.kind.String()
+func (d *decoder) wrong(n *tomltree.Node, want, hint string) {
+	d.fail(n.Off, hint, "%s must be %s, not %s", d.name(), want, n.Describe())
 }
 
 // value fills v, which is addressable, from n.
-func (d *decoder) value(n *node, v reflect.Value, f *field) {
+func (d *decoder) value(n *tomltree.Node, v reflect.Value, f *field) {
 	if v.Addr().Type().Implements(customType) {
 		v.Addr().Interface().(custom).decode(d, n)
 		return
@@ -171,35 +163,35 @@ func (d *decoder) value(n *node, v reflect.Value, f *field) {
 	}
 }
 
-func (d *decoder) bool(n *node, v reflect.Value) {
-	if n.kind != aBool {
+func (d *decoder) bool(n *tomltree.Node, v reflect.Value) {
+	if n.Kind != tomltree.Bool {
 		hint := ""
-		if n.kind == aString && (n.text == "true" || n.text == "false") {
+		if n.Kind == tomltree.String && (n.Text == "true" || n.Text == "false") {
 			hint = "leave the quotes out"
 		}
 		d.wrong(n, "true or false", hint)
 		return
 	}
-	v.SetBool(n.yes)
+	v.SetBool(n.Bool)
 }
 
-func (d *decoder) int(n *node, v reflect.Value, f *field) {
+func (d *decoder) int(n *tomltree.Node, v reflect.Value, f *field) {
 	switch {
-	case n.kind != anInteger:
+	case n.Kind != tomltree.Integer:
 		d.wrong(n, "a number", "")
 	default:
-		if least, most := f.bounds(); n.num < least || n.num > most {
-			d.fail(n.off, "", "%s must be a number from %d to %d, not %d", d.name(), least, most, n.num)
+		if least, most := f.bounds(); n.Int < least || n.Int > most {
+			d.fail(n.Off, "", "%s must be a number from %d to %d, not %d", d.name(), least, most, n.Int)
 			return
 		}
-		v.SetInt(n.num)
+		v.SetInt(n.Int)
 	}
 }
 
-func (d *decoder) string(n *node, v reflect.Value, f *field) {
+func (d *decoder) string(n *tomltree.Node, v reflect.Value, f *field) {
 	if s, ok := d.text(n); ok {
 		if f != nil {
-			if words := f.words(); words != nil && !d.word(n.off, s, words) {
+			if words := f.words(); words != nil && !d.word(n.Off, s, words) {
 				return
 			}
 		}
@@ -208,16 +200,16 @@ func (d *decoder) string(n *node, v reflect.Value, f *field) {
 }
 
 // text returns a string without NUL; an empty one is an error.
-func (d *decoder) text(n *node) (string, bool) {
+func (d *decoder) text(n *tomltree.Node) (string, bool) {
 	switch {
-	case n.kind != aString:
+	case n.Kind != tomltree.String:
 		d.wrong(n, "a string", "")
-	case n.text == "":
-		d.fail(n.off, "", "%s is empty", d.name())
-	case strings.Contains(n.text, "\x00"):
-		d.fail(n.off, "", "%s contains a NUL character", d.name())
+	case n.Text == "":
+		d.fail(n.Off, "", "%s is empty", d.name())
+	case strings.Contains(n.Text, "\x00"):
+		d.fail(n.Off, "", "%s contains a NUL character", d.name())
 	default:
-		return n.text, true
+		return n.Text, true
 	}
 	return "", false
 }
@@ -229,92 +221,99 @@ func (d *decoder) word(off int, s string, words []string) bool {
 			return true
 		}
 	}
-	d.fail(off, didYouMean(s, words, ""), "%s must be %s, not %s", d.name(), choice(words), quote(s))
+	d.fail(off, didYouMean(s, words, ""), "%s must be %s, not %s", d.name(), choice(words), tomltree.Quote(s))
 	return false
 }
 
-func (d *decoder) slice(n *node, v reflect.Value, f *field) {
-	if n.kind != aList {
+func (d *decoder) slice(n *tomltree.Node, v reflect.Value, f *field) {
+	if n.Kind != tomltree.Array {
 		d.wrong(n, "a list", d.listHint(n))
 		return
 	}
-	out := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
-	for i, item := range n.items {
+	out := reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items))
+	for i, item := range n.Items {
 		d.value(item, out.Index(i), f)
 	}
 	v.Set(out)
 }
 
 // listHint returns how to write a list, for a value that isn't one.
-func (d *decoder) listHint(n *node) string {
+func (d *decoder) listHint(n *tomltree.Node) string {
 	switch {
-	case n.kind == aString:
-		return "write [" + quote(n.text) + "]"
-	case n.kind == aTable && n.origin != inline:
+	case n.Kind == tomltree.String:
+		return "write [" + tomltree.Quote(n.Text) + "]"
+	case n.Kind == tomltree.Table && n.Origin != tomltree.Inline:
 		return "write [[" + strings.Join(d.path, ".") + "]] with two brackets"
 	}
 	return ""
 }
 
-func (d *decoder) mapping(n *node, v reflect.Value) {
-	if n.kind != aTable {
+func (d *decoder) mapping(n *tomltree.Node, v reflect.Value) {
+	if n.Kind != tomltree.Table {
 		d.wrong(n, "a table", "")
 		return
 	}
-	out := reflect.MakeMapWithSize(v.Type(), len(n.keys))
-	for _, e := range n.keys {
+	out := reflect.MakeMapWithSize(v.Type(), len(n.Keys))
+	for _, e := range n.Keys {
 		item := reflect.New(v.Type().Elem()).Elem()
-		d.push(e.name)
-		if e.name == "" {
-			d.fail(e.off, "", "an empty name %s", d.here())
+		d.push(e.Name)
+		if e.Name == "" {
+			d.fail(e.Off, "", "an empty name %s", d.here())
 		} else {
-			d.value(e.node, item, nil)
+			d.value(e.Node, item, nil)
 		}
 		d.pop()
-		out.SetMapIndex(reflect.ValueOf(e.name), item)
+		out.SetMapIndex(reflect.ValueOf(e.Name), item)
 	}
 	v.Set(out)
 }
 
-func (d *decoder) structure(n *node, v reflect.Value) {
-	if n.kind != aTable {
+func (d *decoder) structure(n *tomltree.Node, v reflect.Value) {
+	if n.Kind != tomltree.Table {
 		d.wrong(n, "a table", "")
 		return
 	}
 	info := shapeOf(v.Type())
 	before := len(d.errs) + d.more
-	for i := range n.keys {
-		e := &n.keys[i]
-		f := info.field(e.name)
+	for i := range n.Keys {
+		e := &n.Keys[i]
+		f := info.field(e.Name)
 		if f == nil {
 			d.unknown(e, info)
 			continue
 		}
-		d.push(e.name)
-		d.value(e.node, v.Field(f.index), f)
-		if f.unenforced() && (e.node.kind != aBool || e.node.yes) {
-			d.toolKeys = append(d.toolKeys, policy.Key{ID: strings.ReplaceAll(strings.Join(d.path, "."), `"`, ""), Position: d.position(e.off)})
+		d.push(e.Name)
+		d.value(e.Node, v.Field(f.index), f)
+		if f.unenforced() && (e.Node.Kind != tomltree.Bool || e.Node.Bool) {
+			d.toolKeys = append(d.toolKeys, policy.Key{ID: strings.ReplaceAll(strings.Join(d.path, "."), `"`, ""), Position: d.position(e.Off)})
 		}
 		d.pop()
 	}
 	for i := range info.fields {
-		if f := &info.fields[i]; f.required && n.get(f.name) == nil {
-			d.fail(n.off, f.hint(), "%s is missing %s", f.name, d.here())
+		if f := &info.fields[i]; f.required && n.Get(f.name) == nil {
+			d.fail(n.Off, f.hint(), "%s is missing %s", f.name, d.here())
 		}
 	}
+	if info.lineCols != -1 {
+		at := make(lineCols, len(n.Keys))
+		for i := range n.Keys {
+			at[n.Keys[i].Name] = d.lineCol(n, n.Keys[i].Name)
+		}
+		v.Field(info.lineCols).Set(reflect.ValueOf(at))
+	}
 	if info.position != -1 {
-		v.Field(info.position).Set(reflect.ValueOf(d.position(n.off)))
+		v.Field(info.position).Set(reflect.ValueOf(d.position(n.Off)))
 	}
 	if info.checks && before == len(d.errs)+d.more {
 		v.Addr().Interface().(checker).check(d, n)
 	}
 }
 
-func (d *decoder) unknown(e *entry, info *shape) {
-	d.fail(e.off, didYouMean(e.name, info.names(), "the keys here are "), "unknown key %s %s", quote(e.name), d.here())
+func (d *decoder) unknown(e *tomltree.Entry, info *shape) {
+	d.fail(e.Off, didYouMean(e.Name, info.names(), "the keys here are "), "unknown key %s %s", tomltree.Quote(e.Name), d.here())
 }
 
 // decode fills the format's struct that into points to.
-func (d *decoder) decode(n *node, into any) {
+func (d *decoder) decode(n *tomltree.Node, into any) {
 	d.value(n, reflect.ValueOf(into).Elem(), nil)
 }

@@ -5,24 +5,25 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy/tomltext"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
 // AppendArgs returns a policy file with one more list of arguments at the end of args in [access.commands.NAME]; everything else stays as it
 // is. ok is false where the file has no such list.
 func AppendArgs(src []byte, name string, args []string) (out []byte, ok bool) {
-	root, err := parse(src)
+	root, err := tomltree.Parse(src)
 	if err != nil {
 		return nil, false
 	}
 	at, n := 0, root
 	for _, key := range []string{"access", "commands", name, "args"} {
-		e := n.get(key)
+		e := n.Get(key)
 		if e == nil {
 			return nil, false
 		}
-		at, n = e.off, e.node
+		at, n = e.Off, e.Node
 	}
-	if n.kind != aList || n.origin != inline {
+	if n.Kind != tomltree.Array || n.Origin != tomltree.Inline {
 		return nil, false
 	}
 	end, last := listEnd(src, at)
@@ -44,7 +45,7 @@ func AppendArgs(src []byte, name string, args []string) (out []byte, ok bool) {
 // and that token; "[" for an empty list.
 func listEnd(src []byte, at int) (end int, last string) {
 	for depth, value := 0, false; at < len(src); {
-		t, n := next(src[at:])
+		t, n := tomltree.NextToken(src[at:])
 		text := string(src[at : at+n])
 		at += n
 		if !value {
@@ -59,7 +60,7 @@ func listEnd(src []byte, at int) (end int, last string) {
 				return end, last
 			}
 		}
-		if t == punct || t == quoted || t == bare {
+		if t == tomltree.Punctuation || t == tomltree.Quoted || t == tomltree.Bare {
 			end, last = at, text
 		}
 	}

@@ -30,7 +30,7 @@ func (f *field) unenforced() bool { return f.tag.Get("enforced") == "no" }
 // doc is the schema's description of a key.
 func (f *field) doc() string {
 	if f.unenforced() {
-		return f.tag.Get("doc") + " Not enforced by this version: exec doesn't start unless --allow-degraded names the key."
+		return f.tag.Get("doc") + " exec doesn't enforce it, and doesn't start unless --allow-degraded names the key."
 	}
 	return f.tag.Get("doc")
 }
@@ -65,6 +65,7 @@ func (f *field) hint() string {
 type shape struct {
 	fields   []field
 	position int // index of the field for the table's position, or -1
+	lineCols int // index of the field that takes where the keys are, or -1
 	checks   bool
 }
 
@@ -91,11 +92,13 @@ func shapeOf(t reflect.Type) *shape {
 	if s, ok := shapes.Load(t); ok {
 		return s.(*shape)
 	}
-	s := &shape{position: -1, checks: reflect.PointerTo(t).Implements(checkerType)}
+	s := &shape{position: -1, lineCols: -1, checks: reflect.PointerTo(t).Implements(checkerType)}
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if f.Type == placeType {
+		if f.Type == positionType {
 			s.position = i
+		} else if f.Type == lineColsType {
+			s.lineCols = i
 		}
 		if name := f.Tag.Get("key"); name != "" {
 			s.fields = append(s.fields, field{name, f.Tag, i, f.Tag.Get("required") == "true", f.Type})

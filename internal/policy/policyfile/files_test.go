@@ -9,14 +9,15 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
 func TestReadIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	big := filepath.Join(dir, "big.toml")
 	childtest.Must(t, os.WriteFile(big, bytes.Repeat([]byte("nonsense "), 10<<20/9), 0o600))
-	b, err := hostfs.Machine{}.Read(big, maxFile+1)
-	if err != nil || len(b) != maxFile+1 {
+	b, err := hostfs.Machine{}.Read(big, tomltree.MaxSize+1)
+	if err != nil || len(b) != tomltree.MaxSize+1 {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
 	req := request(big)
@@ -25,7 +26,7 @@ func TestReadIsBounded(t *testing.T) {
 	}
 	small := filepath.Join(dir, "small.toml")
 	childtest.Must(t, os.WriteFile(small, []byte(policyText("")), 0o600))
-	if b, err := (hostfs.Machine{}).Read(small, maxFile+1); err != nil || string(b) != policyText("") {
+	if b, err := (hostfs.Machine{}).Read(small, tomltree.MaxSize+1); err != nil || string(b) != policyText("") {
 		t.Errorf("%q, %v", b, err)
 	}
 }

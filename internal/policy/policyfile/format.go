@@ -6,16 +6,17 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
 // Format lays a file out in the one way: a blank line before each header, one space around = and after commas, lists that
 // are broken into lines indented by two, no blanks at the ends of lines. Comments and the order of everything stay. name
 // is for errors, which are about TOML alone: a policy with mistakes can be formatted too.
 func Format(name string, src []byte) ([]byte, error) {
-	before, serr := parse(src)
+	before, serr := tomltree.Parse(src)
 	if serr != nil {
 		d := newDecoder(name, src)
-		d.fail(serr.off, serr.hint, "%s", serr.msg)
+		d.fail(serr.Off, serr.Hint, "%s", serr.Msg)
 		return nil, d.mistakes()
 	}
 	p := printer{src: src}
@@ -24,7 +25,7 @@ func Format(name string, src []byte) ([]byte, error) {
 	}
 	out := layOut(p.lines)
 	// A formatter that changes what a policy grants would be worse than none, so this isn't left to tests alone.
-	if after, serr := parse(out); serr != nil || !sameTree(before, after) {
+	if after, serr := tomltree.Parse(out); serr != nil || !sameTree(before, after) {
 		return nil, &policy.Error{Position: policy.Position{File: name}, Msg: "the formatted file would mean something else"}
 	}
 	return out, nil
@@ -63,13 +64,13 @@ func (p *printer) line() {
 	p.last, p.depth, p.tight, p.blank = "", 0, true, false
 	kind := blankLine
 	for len(p.src) > 0 {
-		t, n := next(p.src)
+		t, n := tomltree.NextToken(p.src)
 		text := string(p.src[:n])
 		p.src = p.src[n:]
-		if t == newline && p.depth == 0 {
+		if t == tomltree.Newline && p.depth == 0 {
 			break
 		}
-		if kind == blankLine && t != space {
+		if kind == blankLine && t != tomltree.Space {
 			kind = kindOf(t, text)
 		}
 		p.token(t, text)
@@ -77,9 +78,9 @@ func (p *printer) line() {
 	p.lines = append(p.lines, statement{kind, p.out.String()})
 }
 
-func kindOf(t token, text string) lineKind {
+func kindOf(t tomltree.Token, text string) lineKind {
 	switch {
-	case t == comment:
+	case t == tomltree.Comment:
 		return commentLine
 	case text == "[":
 		return headerLine
@@ -87,18 +88,18 @@ func kindOf(t token, text string) lineKind {
 	return keyLine
 }
 
-func (p *printer) token(t token, text string) {
+func (p *printer) token(t tomltree.Token, text string) {
 	switch t {
-	case space:
+	case tomltree.Space:
 		if !p.tight {
 			p.last += " " // remembered: two bare words keep a blank between them
 		}
 		return
-	case newline:
+	case tomltree.Newline:
 		p.blank = p.blank || strings.TrimSuffix(p.last, " ") == "\n"
 		p.last = "\n"
 		return
-	case comment:
+	case tomltree.Comment:
 		p.before(text)
 		p.out.WriteString(strings.TrimRight(text, " \t\r"))
 		p.last = text
@@ -177,18 +178,18 @@ func spaceAbove(kept []statement) []statement {
 }
 
 // sameTree reports whether two trees have the same meaning.
-func sameTree(a, b *node) bool {
-	if a.kind != b.kind || a.text != b.text || a.num != b.num || a.yes != b.yes || a.origin != b.origin ||
-		len(a.items) != len(b.items) || len(a.keys) != len(b.keys) {
+func sameTree(a, b *tomltree.Node) bool {
+	if a.Kind != b.Kind || a.Text != b.Text || a.Int != b.Int || a.Bool != b.Bool || a.Origin != b.Origin ||
+		len(a.Items) != len(b.Items) || len(a.Keys) != len(b.Keys) {
 		return false
 	}
-	for i := range a.items {
-		if !sameTree(a.items[i], b.items[i]) {
+	for i := range a.Items {
+		if !sameTree(a.Items[i], b.Items[i]) {
 			return false
 		}
 	}
-	for i := range a.keys {
-		if a.keys[i].name != b.keys[i].name || !sameTree(a.keys[i].node, b.keys[i].node) {
+	for i := range a.Keys {
+		if a.Keys[i].Name != b.Keys[i].Name || !sameTree(a.Keys[i].Node, b.Keys[i].Node) {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
 func TestFormat(t *testing.T) {
@@ -112,8 +113,8 @@ func TestFormatRows(t *testing.T) {
 
 // What would not be formatting.
 func TestSameTree(t *testing.T) {
-	tree := func(text string) *node {
-		n, err := parse([]byte(text))
+	tree := func(text string) *tomltree.Node {
+		n, err := tomltree.Parse([]byte(text))
 		if err != nil { // a nil *Error isn't a nil error
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
 // seeds are the built-in files and every mistake of the other tests that is short enough.
@@ -42,12 +43,12 @@ var notTOML = []string{
 func TestTOML(t *testing.T) {
 	for _, text := range isTOML {
 		var v map[string]any
-		if _, err := parse([]byte(text)); err != nil || toml.Unmarshal([]byte(text), &v) != nil {
+		if _, err := tomltree.Parse([]byte(text)); err != nil || toml.Unmarshal([]byte(text), &v) != nil {
 			t.Errorf("%q is TOML: %v", text, err)
 		}
 	}
 	for _, text := range notTOML {
-		if _, err := parse([]byte(text)); err == nil {
+		if _, err := tomltree.Parse([]byte(text)); err == nil {
 			t.Errorf("%q is taken for TOML", text)
 		}
 	}
@@ -71,7 +72,7 @@ func FuzzLoad(f *testing.F) {
 				t.Errorf("%#v", e)
 			}
 		}
-		if _, serr := parse([]byte(text)); serr == nil && !hasValues(text) {
+		if _, serr := tomltree.Parse([]byte(text)); serr == nil && !hasValues(text) {
 			var v map[string]any
 			if err := toml.Unmarshal([]byte(text), &v); err != nil {
 				t.Errorf("this isn't TOML: %v", err)
@@ -83,20 +84,20 @@ func FuzzLoad(f *testing.F) {
 // hasValues reports whether a text may have fractions, infinities or dates, whose form isn't checked because no key takes
 // one.
 func hasValues(text string) bool {
-	root, _ := parse([]byte(text))
-	var any func(n *node) bool
-	any = func(n *node) bool {
-		for _, e := range n.keys {
-			if any(e.node) {
+	root, _ := tomltree.Parse([]byte(text))
+	var any func(n *tomltree.Node) bool
+	any = func(n *tomltree.Node) bool {
+		for _, e := range n.Keys {
+			if any(e.Node) {
 				return true
 			}
 		}
-		for _, i := range n.items {
+		for _, i := range n.Items {
 			if any(i) {
 				return true
 			}
 		}
-		return n.kind == aFloat || n.kind == aDate
+		return n.Kind == tomltree.Float || n.Kind == tomltree.Date
 	}
 	return any(root)
 }
@@ -105,7 +106,7 @@ func hasValues(text string) bool {
 func FuzzFormat(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		before, serr := parse([]byte(text))
+		before, serr := tomltree.Parse([]byte(text))
 		once, err := Format("p.toml", []byte(text))
 		if (serr == nil) != (err == nil) {
 			t.Fatalf("parse: %v, format: %v", serr, err)
@@ -113,7 +114,7 @@ func FuzzFormat(f *testing.F) {
 		if err != nil {
 			return
 		}
-		after, serr := parse(once)
+		after, serr := tomltree.Parse(once)
 		if serr != nil || !sameTree(before, after) {
 			t.Fatalf("%v\n%s", serr, once)
 		}
@@ -131,8 +132,8 @@ func FuzzFormat(f *testing.F) {
 func comments(text string) string {
 	var b strings.Builder
 	for src := []byte(text); len(src) > 0; {
-		t, n := next(src)
-		if t == comment {
+		t, n := tomltree.NextToken(src)
+		if t == tomltree.Comment {
 			b.WriteString(strings.TrimRight(string(src[:n]), " \t\r") + "\n")
 		}
 		src = src[n:]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
 // Limits is a [limits] table; a missing key is zero.
@@ -23,15 +24,15 @@ type Limits struct {
 // Size is a number of bytes: a number, or a string with a unit.
 type Size policy.Bytes
 
-func (v *Size) decode(d *decoder, n *node) {
-	v.Position = d.position(n.off)
-	switch n.kind {
-	case anInteger:
-		v.N = uint64(max(n.num, 0))
-	case aString:
+func (v *Size) decode(d *decoder, n *tomltree.Node) {
+	v.Position = d.position(n.Off)
+	switch n.Kind {
+	case tomltree.Integer:
+		v.N = uint64(max(n.Int, 0))
+	case tomltree.String:
 		var hint string
-		if v.N, hint = ParseSize(n.text); v.N == 0 {
-			d.fail(n.off, hint, "%s must be a size, not %s", d.name(), quote(n.text))
+		if v.N, hint = ParseSize(n.Text); v.N == 0 {
+			d.fail(n.Off, hint, "%s must be a size, not %s", d.name(), tomltree.Quote(n.Text))
 			return
 		}
 	default:
@@ -41,9 +42,9 @@ func (v *Size) decode(d *decoder, n *node) {
 	d.positive(n, v.N)
 }
 
-func (d *decoder) positive(n *node, v uint64) {
+func (d *decoder) positive(n *tomltree.Node, v uint64) {
 	if v == 0 {
-		d.fail(n.off, "leave the key out for no limit", "%s must be greater than zero", d.name())
+		d.fail(n.Off, "leave the key out for no limit", "%s must be greater than zero", d.name())
 	}
 }
 
@@ -106,21 +107,21 @@ func scale(s string, unit uint64) (uint64, bool) {
 // Count is a number of things.
 type Count policy.Count
 
-func (v *Count) decode(d *decoder, n *node) {
-	if v.Position = d.position(n.off); n.kind != anInteger {
+func (v *Count) decode(d *decoder, n *tomltree.Node) {
+	if v.Position = d.position(n.Off); n.Kind != tomltree.Integer {
 		d.wrong(n, "a number", "")
 		return
 	}
-	v.N = uint64(max(n.num, 0))
+	v.N = uint64(max(n.Int, 0))
 	d.positive(n, v.N)
 }
 
 // Percent is a share: a string such as "150%".
 type Percent policy.Percent
 
-func (v *Percent) decode(d *decoder, n *node) {
-	v.Position = d.position(n.off)
-	s, ok := strings.CutSuffix(n.text, "%")
+func (v *Percent) decode(d *decoder, n *tomltree.Node) {
+	v.Position = d.position(n.Off)
+	s, ok := strings.CutSuffix(n.Text, "%")
 	p, err := strconv.ParseUint(s, 10, 32)
 	if !ok || err != nil {
 		d.wrong(n, "a share of one processor", `write it as "150%"`)
@@ -133,10 +134,10 @@ func (v *Percent) decode(d *decoder, n *node) {
 // Duration is a span of time: a string such as "1h30m".
 type Duration policy.Span
 
-func (v *Duration) decode(d *decoder, n *node) {
-	v.Position = d.position(n.off)
-	span, err := time.ParseDuration(n.text)
-	if n.kind != aString || err != nil {
+func (v *Duration) decode(d *decoder, n *tomltree.Node) {
+	v.Position = d.position(n.Off)
+	span, err := time.ParseDuration(n.Text)
+	if n.Kind != tomltree.String || err != nil {
 		d.wrong(n, "a duration", `write it as "90s", "10m" or "1h30m"`)
 		return
 	}
@@ -190,7 +191,7 @@ func parseLimits(s string) (policy.Limits, policy.Errors) {
 	if s == "" {
 		return out, nil
 	}
-	root := &node{}
+	root := &tomltree.Node{}
 	d := newDecoder("--limits", []byte(s))
 	off := 0
 	for entry := range strings.SplitSeq(s, ",") {
@@ -198,11 +199,11 @@ func parseLimits(s string) (policy.Limits, policy.Errors) {
 		key = strings.TrimSpace(key)
 		switch {
 		case !ok:
-			d.fail(off, "write KEY=VALUE, separated by commas", "%s has no value", quote(entry))
-		case root.get(key) != nil:
-			d.fail(off, "", "key %s is given twice", quote(key))
+			d.fail(off, "write KEY=VALUE, separated by commas", "%s has no value", tomltree.Quote(entry))
+		case root.Get(key) != nil:
+			d.fail(off, "", "key %s is given twice", tomltree.Quote(key))
 		default:
-			root.add(key, off, wordNode(strings.TrimSpace(value), off+len(entry)-len(value)))
+			root.Add(key, off, wordNode(strings.TrimSpace(value), off+len(entry)-len(value)))
 		}
 		off += len(entry) + 1
 	}
@@ -213,9 +214,9 @@ func parseLimits(s string) (policy.Limits, policy.Errors) {
 }
 
 // wordNode is a value of the command line: a number where it looks like one.
-func wordNode(s string, off int) *node {
+func wordNode(s string, off int) *tomltree.Node {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return &node{kind: anInteger, num: n, off: off}
+		return &tomltree.Node{Kind: tomltree.Integer, Int: n, Off: off}
 	}
-	return &node{kind: aString, text: s, off: off}
+	return &tomltree.Node{Kind: tomltree.String, Text: s, Off: off}
 }

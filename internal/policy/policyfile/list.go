@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
 // Strategy is how a list is merged with the same list of earlier files.
@@ -29,7 +30,7 @@ type List[T any] struct {
 	Given    bool // whether the key was in the file
 }
 
-func (l *List[T]) decode(d *decoder, n *node) {
+func (l *List[T]) decode(d *decoder, n *tomltree.Node) {
 	l.Given = true
 	value, s := d.merged(n)
 	l.Strategy = s
@@ -39,8 +40,8 @@ func (l *List[T]) decode(d *decoder, n *node) {
 }
 
 // merged splits the form with a strategy; any other value it returns unchanged. It returns nil after an error.
-func (d *decoder) merged(n *node) (*node, Strategy) {
-	if n.kind != aTable || n.get("strategy") == nil && n.get("value") == nil {
+func (d *decoder) merged(n *tomltree.Node) (*tomltree.Node, Strategy) {
+	if n.Kind != tomltree.Table || n.Get("strategy") == nil && n.Get("value") == nil {
 		return n, Append
 	}
 	var form struct {
@@ -52,9 +53,9 @@ func (d *decoder) merged(n *node) (*node, Strategy) {
 }
 
 // raw is a value that is decoded later.
-type raw struct{ node *node }
+type raw struct{ node *tomltree.Node }
 
-func (r *raw) decode(_ *decoder, n *node) { r.node = n }
+func (r *raw) decode(_ *decoder, n *tomltree.Node) { r.node = n }
 
 // join merges a later list into an earlier one.
 func join[T any](earlier []T, later List[T], same func(a, b T) bool) []T {
@@ -78,17 +79,17 @@ func join[T any](earlier []T, later List[T], same func(a, b T) bool) []T {
 // Default is the word or table of `default`.
 type Default [policy.NumResources]policy.DefaultAction
 
-func (v *Default) decode(d *decoder, n *node) {
+func (v *Default) decode(d *decoder, n *tomltree.Node) {
 	words := []string{"deny", "allow"}
-	if n.kind == aString {
-		if d.word(n.off, n.text, words) {
+	if n.Kind == tomltree.String {
+		if d.word(n.Off, n.Text, words) {
 			for i := range v {
-				v[i] = defaultAction(n.text)
+				v[i] = defaultAction(n.Text)
 			}
 		}
 		return
 	}
-	if n.kind != aTable {
+	if n.Kind != tomltree.Table {
 		d.wrong(n, `"deny", "allow" or a table`, "")
 		return
 	}
@@ -115,18 +116,18 @@ func defaultAction(word string) policy.DefaultAction {
 // Protect is the value of `protect`, and of `secrets`.
 type Protect policy.ProtectMode
 
-func (v *Protect) decode(d *decoder, n *node) {
+func (v *Protect) decode(d *decoder, n *tomltree.Node) {
 	switch {
-	case n.kind == aBool && n.yes:
+	case n.Kind == tomltree.Bool && n.Bool:
 		*v = Protect(policy.ProtectOn)
-	case n.kind == aBool:
+	case n.Kind == tomltree.Bool:
 		*v = Protect(policy.ProtectOff)
-	case n.kind == aString && n.text == "auto":
+	case n.Kind == tomltree.String && n.Text == "auto":
 		*v = Protect(policy.ProtectAuto)
 	default:
 		hint := ""
-		if n.kind == aString {
-			if hint = didYouMean(n.text, []string{"auto"}, ""); n.text == "true" || n.text == "false" {
+		if n.Kind == tomltree.String {
+			if hint = didYouMean(n.Text, []string{"auto"}, ""); n.Text == "true" || n.Text == "false" {
 				hint = "leave the quotes out"
 			}
 		}
@@ -142,14 +143,14 @@ type Syscalls struct {
 	Position policy.Position
 }
 
-func (v *Syscalls) decode(d *decoder, n *node) {
-	v.Position = d.position(n.off)
-	switch n.kind {
-	case aString:
-		if d.word(n.off, n.text, []string{"default", "strict"}) {
-			v.Profile = n.text
+func (v *Syscalls) decode(d *decoder, n *tomltree.Node) {
+	v.Position = d.position(n.Off)
+	switch n.Kind {
+	case tomltree.String:
+		if d.word(n.Off, n.Text, []string{"default", "strict"}) {
+			v.Profile = n.Text
 		}
-	case aTable:
+	case tomltree.Table:
 		type plain Syscalls // without this method
 		d.structure(n, reflect.ValueOf((*plain)(v)).Elem())
 	default:
@@ -170,39 +171,39 @@ type NamedCommand struct {
 	Command
 }
 
-func (c *CommandSet) decode(d *decoder, n *node) {
+func (c *CommandSet) decode(d *decoder, n *tomltree.Node) {
 	c.Given, c.Strategy = true, Append
 	// A program may be called strategy; its value is a table then, not a word.
-	if n.kind == aTable {
-		if e := n.get("strategy"); e != nil && e.node.kind == aString {
+	if n.Kind == tomltree.Table {
+		if e := n.Get("strategy"); e != nil && e.Node.Kind == tomltree.String {
 			n, c.Strategy = d.merged(n)
 		}
 	}
 	switch {
 	case n == nil:
 		return
-	case n.kind != aTable:
+	case n.Kind != tomltree.Table:
 		d.wrong(n, "a table of tables", "write [access.commands.NAME] for each program")
 		return
 	}
-	c.Items = make([]NamedCommand, len(n.keys))
-	for i, e := range n.keys {
-		c.Items[i].Name = e.name
-		d.push(e.name)
+	c.Items = make([]NamedCommand, len(n.Keys))
+	for i, e := range n.Keys {
+		c.Items[i].Name = e.Name
+		d.push(e.Name)
 		d.commandName(&e)
-		d.structure(e.node, reflect.ValueOf(&c.Items[i].Command).Elem())
+		d.structure(e.Node, reflect.ValueOf(&c.Items[i].Command).Elem())
 		d.pop()
 	}
 }
 
 // commandName checks that a program's name can be found: a bare name or an absolute path.
-func (d *decoder) commandName(e *entry) {
-	if strings.IndexByte(e.name, 0) >= 0 {
-		d.fail(e.off, "", "a NUL character in a program's name")
+func (d *decoder) commandName(e *tomltree.Entry) {
+	if strings.IndexByte(e.Name, 0) >= 0 {
+		d.fail(e.Off, "", "a NUL character in a program's name")
 		return
 	}
-	if msg, hint := badProgram(e.name); msg != "" {
-		d.fail(e.off, hint, "program %s %s", quote(e.name), msg)
+	if msg, hint := badProgram(e.Name); msg != "" {
+		d.fail(e.Off, hint, "program %s %s", tomltree.Quote(e.Name), msg)
 	}
 }
 
@@ -214,7 +215,7 @@ func badProgram(name string) (msg, hint string) {
 	case name == "":
 		return "has no name", ""
 	case name != strings.TrimSpace(name):
-		return "begins or ends with a blank", "write " + quote(strings.TrimSpace(name))
+		return "begins or ends with a blank", "write " + tomltree.Quote(strings.TrimSpace(name))
 	case strings.HasPrefix(name, "~"):
 		return "can't be found by ~", "write its name alone, or its absolute path"
 	case name != "[" && strings.ContainsAny(name, "*?["):
@@ -233,7 +234,7 @@ func badProgram(name string) (msg, hint string) {
 func wordList(s string) string {
 	words := strings.Fields(s)
 	for i, w := range words {
-		words[i] = quote(w)
+		words[i] = tomltree.Quote(w)
 	}
 	return strings.Join(words, ", ")
 }

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
 // Limits of the files that a file may include.
@@ -28,6 +30,9 @@ type Request struct {
 	Provider string
 	Group    string
 	Depth    int // of sub-agents; 0 is the agent itself
+
+	Environment        string // chooses the environment of the session's files; "" for their own choice
+	DefaultEnvironment string // the same, where Environment is "" and for files that have environments alone
 
 	Workspace string   // overrides the files' workspace; relative to Dir
 	NeverHome []string // one of these homes, or a folder around it, is the workspace only where a file or Workspace names it
@@ -66,6 +71,9 @@ func Load(req Request, files Files) (*policy.Source, *Document, error) {
 	for _, name := range req.Policies {
 		l.open(name, name, policy.Session, nil)
 	}
+	if req.Environment != "" && !l.environment && len(l.errs) == 0 {
+		l.fail(policy.Position{File: "--environment"}, "", "no policy has an environment %s", tomltree.Quote(req.Environment))
+	}
 	if err := l.errs.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -78,11 +86,12 @@ func Load(req Request, files Files) (*policy.Source, *Document, error) {
 
 // loader is the state of one Load.
 type loader struct {
-	req   Request
-	files Files
-	doc   Document
-	seen  map[string]bool // files of the current authority that were read, by absolute path or preset name
-	git   policy.Repository
+	req         Request
+	files       Files
+	doc         Document
+	environment bool            // a file has the environment of the request
+	seen        map[string]bool // files of the current authority that were read, by absolute path or preset name
+	git         policy.Repository
 
 	workspaceDir string // canonical
 	errs         policy.Errors
@@ -163,7 +172,41 @@ func (l *loader) openEntry(name, shown string, authority policy.Authority, entry
 		}
 	}
 	l.doc.Files = append(l.doc.Files, &File{Name: shown, Path: s.file, Authority: authority, Policy: p})
+	l.openEnvironment(p, authority, s)
 }
+
+// openEnvironment reads the files of the chosen environment. A request doesn't choose the environment of the host's files: a user
+// could otherwise choose the loosest one.
+func (l *loader) openEnvironment(p *Policy, authority policy.Authority, s *step) {
+	name, at := p.Environment.S, p.Environment.Position
+	switch {
+	case authority != policy.Session:
+	case l.req.Environment != "":
+		name, at = l.req.Environment, policy.Position{File: "--environment"}
+	case l.req.DefaultEnvironment != "" && p.Environments != nil:
+		name, at = l.req.DefaultEnvironment, policy.Position{File: "TOOLGUARD_ENVIRONMENT"}
+	}
+	names := slices.Sorted(maps.Keys(p.Environments))
+	files, known := p.Environments[name]
+	switch {
+	case known:
+		l.environment = true
+	case name == "" && p.Environments == nil:
+	case name == "":
+		l.fail(p.Position, "choose one: --environment "+orNames(names)+", or environment = \"…\" in the file", "the policy has environments, and none is chosen")
+	case p.Environments == nil && p.Environment.S != "":
+		l.fail(p.Environment.Position, "add [environments] with its files", "unknown environment %s", tomltree.Quote(p.Environment.S))
+	case p.Environments != nil:
+		l.fail(at, didYouMean(name, names, "there are "), "unknown environment %s", tomltree.Quote(name))
+	}
+	for i := range files {
+		if files[i].S != "" { // else it was reported
+			l.extend(&files[i], authority, s)
+		}
+	}
+}
+
+func orNames(names []string) string { return strings.Join(names, " or ") }
 
 // extend opens one entry of extends, relative to the folder of the file that has it.
 func (l *loader) extend(e *Text, authority policy.Authority, s *step) {
@@ -195,7 +238,7 @@ func (l *loader) cyclic(s *step, position policy.Position) bool {
 func (l *loader) openPreset(name string, authority policy.Authority, position policy.Position) {
 	shown := presetPrefix + name
 	if !slices.Contains(presets, name) {
-		l.fail(position, didYouMean(name, presets, "there are "), "unknown preset %s", quote(name))
+		l.fail(position, didYouMean(name, presets, "there are "), "unknown preset %s", tomltree.Quote(name))
 		return
 	}
 	if !l.seen[shown] {
@@ -210,13 +253,13 @@ func (l *loader) read(s *step, authority policy.Authority, position policy.Posit
 	if authority == policy.Host {
 		get = l.files.ReadTrusted
 	}
-	src, err := get(s.file, maxFile+1)
+	src, err := get(s.file, tomltree.MaxSize+1)
 	if err != nil {
 		hint := ""
 		if errors.Is(err, fs.ErrNotExist) && slices.Contains(presets, strings.TrimSuffix(filepath.Base(s.file), ".toml")) {
 			hint = "the built-in one is " + presetPrefix + strings.TrimSuffix(filepath.Base(s.file), ".toml")
 		}
-		l.fail(position, hint, "can't read policy %s: %s", quote(s.name), reason(err))
+		l.fail(position, hint, "can't read policy %s: %s", tomltree.Quote(s.name), reason(err))
 		return nil
 	}
 	p, errs := decodePolicy(s.name, src)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
 // mistakes are policies with their errors. `version = 1` is added as a first line where it's missing.
@@ -36,13 +37,13 @@ var mistakes = []struct{ policy, want string }{
 	{"[tools.\"fs_*\".acess]\nfs = []", `p.toml:2:15: unknown key "acess" in [tools."fs_*"] (did you mean "access"?)`},
 	{"[authorities.host.access]", `p.toml:2:14: unknown key "host" in [authorities] (the keys here are profile, provider, global, agent, group, sandbox, subagent)`},
 	{"[authorities.agent.acess]", `p.toml:2:20: unknown key "acess" in [authorities.agent] (did you mean "access"?)`},
-	{"[authorities.agent]\ncoder = true", `p.toml:3:1: unknown key "coder" in [authorities.agent] (the keys here are allow, deny, on_unknown, profile, providers, max_depth, access, limits)`},
+	{"[authorities.agent]\ncoder = true", `p.toml:3:1: unknown key "coder" in [authorities.agent] (the keys here are allow, deny, also_allow, on_unknown, profile, providers, max_depth, access, limits)`},
 
 	{"[access]\ncap = 1", `p.toml:3:1: unknown key "cap" in [access] (did you mean "capabilities"?)`},
 	{"[[access.env]]\nname = \"A\"\nraedab = true", `p.toml:4:1: unknown key "raedab" in [access.env] (the keys here are name, read)`},
-	{"[access.commands.AZaz09_-]\nx = 1", `p.toml:3:1: unknown key "x" in [access.commands.AZaz09_-] (the keys here are args, envs, match, not_match)`},
-	{"[access.commands." + long + "]\n" + long + "k = 1", `p.toml:3:1: unknown key "` + long + `…" in [access.commands.` + long + `] (the keys here are args, envs, match, not_match)`},
-	{"[access.commands." + long + "k]\n" + long + " = 1", `p.toml:3:1: unknown key "` + long + `" in [access.commands."` + long + `…"] (the keys here are args, envs, match, not_match)`},
+	{"[access.commands.AZaz09_-]\nx = 1", `p.toml:3:1: unknown key "x" in [access.commands.AZaz09_-] (the keys here are args, envs, enter, match, not_match)`},
+	{"[access.commands." + long + "]\n" + long + "k = 1", `p.toml:3:1: unknown key "` + long + `…" in [access.commands.` + long + `] (the keys here are args, envs, enter, match, not_match)`},
+	{"[access.commands." + long + "k]\n" + long + " = 1", `p.toml:3:1: unknown key "` + long + `" in [access.commands."` + long + `…"] (the keys here are args, envs, enter, match, not_match)`},
 	{"[access]\nnet = [{ alow = true }]", "p.toml:3:8: host is missing in [access.net] (for example host = \"api.example.com\")\np.toml:3:10: unknown key \"alow\" in [access.net] (did you mean \"allow\"?)"},
 
 	// Types.
@@ -138,9 +139,9 @@ var mistakes = []struct{ policy, want string }{
 	{"[[hooks.before_tool_call]]\nurl = \"http://[\"", `p.toml:3:7: url "http://[" isn't an http or https address without a password`},
 
 	{"[[tools.\"group:fss\".access.fs]]\npath = \".\"", `p.toml:2:9: unknown group "fss" (did you mean "fs"?)`},
-	{"[groups]\na = [\"group:b\", \"group:zzzzzz\"]\nb = [\"group:a\"]", `p.toml:3:17: unknown group "zzzzzz" (there are a, automation, b, fs, memory, messaging, runtime, sessions, ui, web)`},
+	{"[groups]\na = [\"group:b\", \"group:zzzzzz\"]\nb = [\"x\"]", `p.toml:3:17: unknown group "zzzzzz" (there are a, all, automation, b, clawdbot, fs, memory, messaging, plugins, runtime, sessions, ui, web)`},
 	{"[authorities.agent.coder.providers.x]\nprofile = \"codign\"", `p.toml:3:11: unknown profile "codign" (did you mean "coding"?)`},
-	{"[profiles.mine]\nallow = [\"group:nope\"]", `p.toml:3:10: unknown group "nope" (there are automation, fs, memory, messaging, runtime, sessions, ui, web)`},
+	{"[profiles.mine]\nallow = [\"group:nope\"]", `p.toml:3:10: unknown group "nope" (there are all, automation, clawdbot, fs, memory, messaging, plugins, runtime, sessions, ui, web)`},
 
 	// Other files.
 	{"extends = [\"preset:pyton\"]", `p.toml:2:12: unknown preset "pyton" (did you mean "python"?)`},
@@ -165,7 +166,7 @@ func commands(n int) string {
 func TestAccepted(t *testing.T) {
 	for _, body := range []string{
 		"[[access.net]]\nhost = \"a\"\nscheme = \"az+-.09\"\nport = 65535", "[[hooks.after_tool_call]]\nurl = \"https://x/\"", "[access.commands]\n" + commands(30),
-		"# " + strings.Repeat("x", maxFile-len("version = 1\n# ")),
+		"# " + strings.Repeat("x", tomltree.MaxSize-len("version = 1\n# ")),
 	} {
 		if _, errs := decodePolicy("p.toml", []byte("version = 1\n"+body)); errs != nil {
 			t.Errorf("%.80q: %v", body, errs)

@@ -135,6 +135,10 @@ func (g *schemas) custom(t reflect.Type) object {
 		return text()
 	case reflect.TypeFor[Argv](), reflect.TypeFor[SelfTest]():
 		return object{"type": "array", "items": object{"type": "string"}}
+	case reflect.TypeFor[Role]():
+		return object{"enum": roles}
+	case reflect.TypeFor[ArgumentSchema]():
+		return object{"anyOf": []object{text(), {"type": "object"}}}
 	case reflect.TypeFor[Default]():
 		return object{"anyOf": []object{actions, {
 			"type": "object", "additionalProperties": false,

@@ -8,31 +8,32 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
 // asJSON is a tree as encoding/json would return it.
-func asJSON(n *node) any {
-	switch n.kind {
-	case aTable:
+func asJSON(n *tomltree.Node) any {
+	switch n.Kind {
+	case tomltree.Table:
 		m := map[string]any{}
-		for _, e := range n.keys {
-			m[e.name] = asJSON(e.node)
+		for _, e := range n.Keys {
+			m[e.Name] = asJSON(e.Node)
 		}
 		return m
-	case aList:
+	case tomltree.Array:
 		l := []any{}
-		for _, i := range n.items {
+		for _, i := range n.Items {
 			l = append(l, asJSON(i))
 		}
 		return l
-	case aBool:
-		return n.yes
-	case anInteger:
-		return float64(n.num)
-	case aFloat:
+	case tomltree.Bool:
+		return n.Bool
+	case tomltree.Integer:
+		return float64(n.Int)
+	case tomltree.Float:
 		return 1.5
 	}
-	return n.text
+	return n.Text
 }
 
 func resolved(t *testing.T) *jsonschema.Resolved {
@@ -55,7 +56,7 @@ func TestSchemaAcceptsPolicies(t *testing.T) {
 		if _, errs := decodePolicy(builtinShown(name), []byte(text)); errs != nil {
 			t.Errorf("%s: %v", name, errs)
 		}
-		root, serr := parse([]byte(text))
+		root, serr := tomltree.Parse([]byte(text))
 		if serr != nil {
 			t.Fatal(serr)
 		}
@@ -81,7 +82,7 @@ func TestSchemaRejectsMistakes(t *testing.T) {
 		if !strings.HasPrefix(text, "version") {
 			text = "version = 1\n" + text
 		}
-		root, serr := parse([]byte(text))
+		root, serr := tomltree.Parse([]byte(text))
 		if serr != nil || containsAny(m.want, beyond) {
 			continue
 		}
@@ -136,6 +137,8 @@ version = 1
 name = "everything"
 extends = ["preset:go"]
 workspace = "."
+environment = "dev"
+environments = { dev = [] }
 audit = "exec"
 
 [access]
@@ -175,6 +178,7 @@ args = [["status", "**"]]
 envs = ["HOME"]
 match = [["git", "status"]]
 not_match = { strategy = "replace", value = [["git", "push"]] }
+enter = "tool:write"
 
 [limits]
 memory = "1.5GiB"
@@ -195,6 +199,11 @@ aliases = ["w"]
 plugin = "p"
 models = []
 path_parameters = ["where"]
+kind = "modify"
+ask = "off"
+parameters = { text = "text" }
+command = ["tee", "--", "{where}"]
+schema = { type = "object", properties = { where = { type = "string" } } }
 constraints = { max_invocations = 1, only_after = ["read"], forbidden = false }
 access = { fs = [{ path = "x", read = true }] }
 
@@ -215,6 +224,7 @@ deny = ["x"]
 
 [authorities.global]
 profile = "coding"
+also_allow = ["b"]
 limits = { pids = 3 }
 
 [authorities.agent]
@@ -238,6 +248,8 @@ tool_patterns = ["write*"]
 exclude = ["read"]
 path_parameters = ["path"]
 strict = true
+shell = "bash"
+parameters = { body = "text" }
 allow_parent_access = false
 
 [approvals]

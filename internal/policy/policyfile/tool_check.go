@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
+	"github.com/toolguard/toolguard/internal/policy/toolset"
 )
 
 // checkTools checks the references between the tool sections of all files: a group or profile that doesn't exist would
@@ -18,10 +20,16 @@ func (l *loader) checkTools() {
 	if !slices.ContainsFunc(files, (*Policy).hasTools) {
 		return
 	}
-	c := toolCheck{loader: l, groups: map[string]bool{}, profiles: map[string]bool{}}
+	c := toolCheck{loader: l, groups: map[string]policy.Position{toolset.GroupAll: {}, toolset.GroupPlugins: {}}, profiles: map[string]bool{}}
 	for _, p := range append(files, builtinPolicy("tools")) {
-		for name := range p.Groups {
-			c.groups[name] = true
+		for name, g := range p.Groups {
+			c.groups[name] = g.Position
+		}
+		for name, t := range p.Tools {
+			c.tables = append(c.tables, name)
+			if _, ok := c.groups[t.Plugin]; t.Plugin != "" && !ok {
+				c.groups[t.Plugin] = t.Position
+			}
 		}
 		for name := range p.Profiles {
 			c.profiles[name] = true
@@ -41,44 +49,119 @@ func (p *Policy) hasTools() bool {
 // toolCheck has the names that the files define.
 type toolCheck struct {
 	*loader
-	groups, profiles map[string]bool
+	groups   map[string]policy.Position // with those that need no definition
+	profiles map[string]bool
+	tables   []string // the patterns of [tools]
 }
 
 func (c *toolCheck) policy(p *Policy) {
 	for _, name := range slices.Sorted(maps.Keys(p.Tools)) {
-		t := p.Tools[name]
-		c.tool(t)
-		c.pattern(name, t.Position)
+		c.tool(name, p.Tools[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Groups)) {
 		c.patterns(p.Groups[name].Items)
+		c.nesting(name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Profiles)) {
-		c.stage(p.Profiles[name])
+		c.stage(p.Profiles[name], mayStrip)
 	}
 	a := &p.Authorities
-	for _, s := range []*Stage{a.Global, a.Sandbox, a.Subagent} {
-		c.stage(s)
+	c.stage(a.Global, 0)
+	c.stage(a.Sandbox, 0)
+	c.stage(a.Subagent, mayLimitDepth)
+	if s := a.Subagent; s != nil && s.Deny.Given && s.Deny.Strategy == Replace {
+		c.fail(s.Position.At(s.Keys["deny"]), "leave the strategy out", "files can only add to what sub-agents are denied")
 	}
-	for _, n := range []*Named{a.Profile, a.Provider, a.Agent, a.Group} {
-		if n == nil {
+	c.named(a.Profile, mayStrip)
+	c.named(a.Provider, mayStrip)
+	c.named(a.Agent, 0)
+	c.named(a.Group, mayStrip)
+	if p.Access != nil {
+		c.commands(p.Access)
+	}
+}
+
+func (c *toolCheck) named(n *Named, may stageKeys) {
+	if n == nil {
+		return
+	}
+	c.stage(&n.Stage, may)
+	for _, name := range slices.Sorted(maps.Keys(n.Names)) {
+		c.stage(n.Names[name], may)
+	}
+}
+
+// commands checks that each program that enters a tool's policy names a tool that has a table.
+func (c *toolCheck) commands(a *Access) {
+	for _, cmd := range a.Commands.Items {
+		if cmd.Enter.S == "" {
 			continue
 		}
-		c.stage(&n.Stage)
-		for _, name := range slices.Sorted(maps.Keys(n.Names)) {
-			c.stage(n.Names[name])
+		name, ok := strings.CutPrefix(cmd.Enter.S, "tool:")
+		switch {
+		case !ok || name == "":
+			c.fail(cmd.Enter.Position, `write enter = "tool:NAME"`, "enter %s names no tool", tomltree.Quote(cmd.Enter.S))
+		case !slices.ContainsFunc(c.tables, func(t string) bool { return toolset.Normal(t) == toolset.Normal(name) }):
+			c.fail(cmd.Enter.Position, didYouMean(name, c.tables, "there are "), "tool %s has no table", tomltree.Quote(name))
 		}
 	}
 }
 
-func (c *toolCheck) tool(t *Tool) {
+func (c *toolCheck) tool(name string, t *Tool) {
+	c.pattern(name, t.Position)
 	c.patterns(t.Implies.Items)
 	if t.Constraints != nil {
 		c.patterns(t.Constraints.OnlyAfter.Items)
 	}
+	if len(t.Aliases.Items) > 0 && !toolset.ValidName(name) {
+		c.fail(t.Aliases.Items[0].Position, "give the aliases to a tool's own table", "%s is no name of a tool, so it can't have aliases", tomltree.Quote(name))
+	}
+	for _, alias := range t.Aliases.Items {
+		if !toolset.ValidName(alias.S) {
+			c.fail(alias.Position, "", "alias %s is no name that a tool can have", tomltree.Quote(alias.S))
+		}
+	}
+	if t.Access != nil {
+		c.commands(t.Access)
+	}
+	c.localTool(t)
 }
 
-func (c *toolCheck) stage(s *Stage) {
+// localTool checks the command and schema of a local tool against each other.
+func (c *toolCheck) localTool(t *Tool) {
+	if t.Keys["command"].Line != 0 && len(t.Command) == 0 {
+		c.fail(t.Position.At(t.Keys["command"]), `write command = ["program", "{argument}"]`, "command is empty")
+	}
+	for _, e := range t.Command {
+		name, whole := placeholder(e.S)
+		switch {
+		case !whole && strings.ContainsAny(e.S, "{}"):
+			c.fail(e.Position, "make it an element of its own", "%s isn't a whole {NAME}", tomltree.Quote(e.S))
+		case whole && t.Schema != nil && t.Schema.File == "" && !slices.Contains(t.Schema.Names, name):
+			c.fail(e.Position, didYouMean(name, t.Schema.Names, "it has "), "the schema has no property %s", tomltree.Quote(name))
+		}
+	}
+}
+
+// placeholder returns the name of an argument in an element of a local tool's command: {NAME}, or {NAME*} for a list.
+func placeholder(s string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(s, "{")
+	if ok {
+		name, ok = strings.CutSuffix(name, "}")
+	}
+	name = strings.TrimSuffix(name, "*")
+	return name, ok && name != "" && !strings.ContainsAny(name, "{}*")
+}
+
+// stageKeys are the keys that not each stage may have.
+type stageKeys uint8
+
+const (
+	mayStrip stageKeys = 1 << iota
+	mayLimitDepth
+)
+
+func (c *toolCheck) stage(s *Stage, may stageKeys) {
 	if s == nil {
 		return
 	}
@@ -86,13 +169,46 @@ func (c *toolCheck) stage(s *Stage) {
 		c.patterns(s.Allow.Items)
 	}
 	c.patterns(s.Deny.Items)
+	c.patterns(s.AlsoAllow.Items)
 	if s.Profile.S != "" && !c.profiles[s.Profile.S] {
 		names := slices.Sorted(maps.Keys(c.profiles))
-		c.fail(s.Profile.Position, didYouMean(s.Profile.S, names, "there are "), "unknown profile %s", quote(s.Profile.S))
+		c.fail(s.Profile.Position, didYouMean(s.Profile.S, names, "there are "), "unknown profile %s", tomltree.Quote(s.Profile.S))
+	}
+	at := func(key string) policy.Position { return s.Position.At(s.Keys[key]) }
+	switch {
+	case s.AlsoAllow.Given && s.Allow != nil:
+		c.fail(at("also_allow"), "add the tools to allow", "also_allow adds to a profile's list, and this stage has its own: allow")
+	case s.AlsoAllow.Given && s.Profile.S == "":
+		c.fail(at("also_allow"), `add profile = "NAME"`, "also_allow adds to a profile's list, and this stage names no profile")
+	}
+	if s.OnUnknown == "strip" && may&mayStrip == 0 {
+		c.fail(at("on_unknown"), "", `on_unknown = "strip" is for stages of profiles, providers and groups`)
+	}
+	if s.MaxDepth != 0 && may&mayLimitDepth == 0 {
+		c.fail(at("max_depth"), "move it to [authorities.subagent]", "max_depth is for sub-agents alone")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
-		c.stage(s.Providers[name])
+		c.stage(s.Providers[name], may|mayStrip)
 	}
+}
+
+// nesting rejects a group that is within itself, or too deep.
+func (c *toolCheck) nesting(name string) {
+	var walk func(name string, chain []string) bool
+	walk = func(name string, chain []string) bool {
+		if slices.Contains(chain, name) || len(chain) > maxDepth {
+			c.fail(c.groups[chain[0]], "take one of them out", "group %s is within itself, or more than %d groups deep: %s",
+				tomltree.Quote(chain[0]), maxDepth, strings.Join(append(chain, name), " -> "))
+			return false
+		}
+		for _, m := range c.group(name) {
+			if inner, ok := strings.CutPrefix(m.S, groupPrefix); ok && !walk(inner, append(slices.Clip(chain), name)) {
+				return false
+			}
+		}
+		return true
+	}
+	walk(name, nil)
 }
 
 func (c *toolCheck) patterns(list []Text) {
@@ -102,8 +218,9 @@ func (c *toolCheck) patterns(list []Text) {
 }
 
 func (c *toolCheck) pattern(s string, at policy.Position) {
-	if group, ok := strings.CutPrefix(s, groupPrefix); ok && !c.groups[group] {
+	group, ok := strings.CutPrefix(s, groupPrefix)
+	if _, known := c.groups[group]; ok && !known {
 		names := slices.Sorted(maps.Keys(c.groups))
-		c.fail(at, didYouMean(group, names, "there are "), "unknown group %s", quote(group))
+		c.fail(at, didYouMean(group, names, "there are "), "unknown group %s", tomltree.Quote(group))
 	}
 }

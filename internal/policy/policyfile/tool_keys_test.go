@@ -16,13 +16,13 @@ func TestToolKeys(t *testing.T) {
 		"[tools.x.constraints]\nmax_invocations = 3\nonly_after = [\"y\"]\nforbidden = true\n":                           "tools.x.constraints.max_invocations tools.x.constraints.only_after tools.x.constraints.forbidden",
 		"[tools.x]\nimplies = [\"y\"]\naliases = [\"z\"]\nplugin = \"p\"\nmodels = [\"m\"]\npath_parameters = [\"f\"]\n": "tools.x.implies tools.x.aliases tools.x.plugin tools.x.models tools.x.path_parameters",
 		"[groups]\ng = [\"x\"]\n": "",
-		"[profiles.p]\nallow = [\"x\"]\n[profiles.p.limits]\npids = 3\n":                                                                     "profiles.p.allow",
-		"[authorities.agent]\ndeny = [\"x\"]\n[authorities.agent.coder]\nallow = []\non_unknown = \"strip\"\n[authorities.agent.q.access]\n": "authorities.agent.coder.allow authorities.agent.coder.on_unknown authorities.agent.deny",
-		"[profiles.p]\n[authorities.global]\nprofile = \"p\"\n[authorities.global.providers.openai]\ndeny = [\"x\"]\n":                       "authorities.global.profile authorities.global.providers.openai.deny",
-		"[authorities.subagent]\nmax_depth = 2\n":                                                                                            "authorities.subagent.max_depth",
-		"[gate]\nstrict = true\nenabled = false\ntool_patterns = [\"x\"]\nexclude = [\"y\"]\nallow_parent_access = true\n":                   "gate.strict gate.tool_patterns gate.exclude gate.allow_parent_access",
-		"[approvals]\nask = \"always\"\ntimeout = \"2m\"\nask_fallback = \"deny\"\n[approvals.agents.a]\nsecurity = \"deny\"\n":              "approvals.ask approvals.timeout approvals.ask_fallback approvals.agents.a.security",
-		"[[hooks.after_tool_call]]\nurl = \"http://127.0.0.1/\"\n":                                                                           "hooks.after_tool_call",
+		"[profiles.p]\nallow = [\"x\"]\n[profiles.p.limits]\npids = 3\n":                                                                      "profiles.p.allow",
+		"[authorities.agent]\ndeny = [\"x\"]\n[authorities.agent.coder]\nallow = []\non_unknown = \"report\"\n[authorities.agent.q.access]\n": "authorities.agent.coder.allow authorities.agent.coder.on_unknown authorities.agent.deny",
+		"[profiles.p]\n[authorities.global]\nprofile = \"p\"\n[authorities.global.providers.openai]\ndeny = [\"x\"]\n":                        "authorities.global.profile authorities.global.providers.openai.deny",
+		"[authorities.subagent]\nmax_depth = 2\n":                                                                                             "authorities.subagent.max_depth",
+		"[gate]\nstrict = true\nenabled = false\ntool_patterns = [\"x\"]\nexclude = [\"y\"]\nallow_parent_access = true\n":                    "gate.strict gate.tool_patterns gate.exclude gate.allow_parent_access",
+		"[approvals]\nask = \"always\"\ntimeout = \"2m\"\nask_fallback = \"deny\"\n[approvals.agents.a]\nsecurity = \"deny\"\n":               "approvals.ask approvals.timeout approvals.ask_fallback approvals.agents.a.security",
+		"[[hooks.after_tool_call]]\nurl = \"http://127.0.0.1/\"\n":                                                                            "hooks.after_tool_call",
 	} {
 		src := load(t, request("p.toml"), tree{"/w/p.toml": policyText(body)})
 		var got []string

@@ -5,52 +5,19 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/toolset"
 )
 
-// normalTool is a tool's name as it's compared: without case, with _ for -.
-func normalTool(name string) string {
-	return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
-}
-
-// matchTool reports whether a pattern, a name with * for any run of characters, matches a tool. Both are normal.
-func matchTool(pattern, name string) bool {
-	head, rest, star := strings.Cut(pattern, "*")
-	if !star {
-		return pattern == name
-	}
-	if !strings.HasPrefix(name, head) {
-		return false
-	}
-	name = name[len(head):]
-	for {
-		head, rest, star = strings.Cut(rest, "*")
-		if !star {
-			return strings.HasSuffix(name, head)
-		}
-		i := strings.Index(name, head)
-		if i < 0 {
-			return false
-		}
-		name = name[i+len(head):]
-	}
-}
-
-// compareTools orders patterns from the general to the special: by the length of what isn't a *, then whole names last.
+// compareTools orders patterns from the general to the special. "" stands for every tool, and comes first.
 func compareTools(a, b string) int {
-	literal := func(s string) int {
-		switch {
-		case s == "":
-			return -1
-		case strings.HasPrefix(s, groupPrefix):
-			return 0
-		}
-		return len(s) - strings.Count(s, "*")
+	if a == "" || b == "" {
+		return cmp.Compare(min(len(a), 1), min(len(b), 1))
 	}
-	exact := func(s string) int { return -strings.Count(s, "*") }
-	return cmp.Or(cmp.Compare(literal(a), literal(b)), cmp.Compare(exact(a), exact(b)))
+	return toolset.Compare(a, b)
 }
 
-const groupPrefix = "group:"
+const groupPrefix = toolset.GroupPrefix
 
 // toolPieces returns the parts of a file's [tools] for the requested tool.
 func (l *loader) toolPieces(f *File) []piece {
@@ -58,7 +25,7 @@ func (l *loader) toolPieces(f *File) []piece {
 		return nil
 	}
 	var out []piece
-	tool := normalTool(l.req.Tool)
+	tool := toolset.Normal(l.req.Tool)
 	for _, pattern := range slices.Sorted(maps.Keys(f.Policy.Tools)) {
 		t := f.Policy.Tools[pattern]
 		if t.Access != nil && l.toolMatches(pattern, tool, 0) {
@@ -72,7 +39,7 @@ func (l *loader) toolPieces(f *File) []piece {
 func (l *loader) toolMatches(pattern, tool string, depth int) bool {
 	group, ok := strings.CutPrefix(pattern, groupPrefix)
 	if !ok {
-		return matchTool(normalTool(pattern), tool)
+		return toolset.Glob(toolset.Normal(pattern), tool)
 	}
 	if depth > maxDepth {
 		return false

@@ -29,7 +29,7 @@ path = "twice"
 [[tools."*b*b".access.fs]]
 path = "end"
 [groups]
-mine = ["FS-List", "group:deeper", "group:mine"]
+mine = ["FS-List", "group:deeper"]
 deeper = ["x*y*z"]
 web = ["my_fetch"]
 [[tools."group:web".access.fs]]

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy/tomltree"
+	"github.com/toolguard/toolguard/internal/policy/toolset"
+
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -40,9 +43,9 @@ func (c *toolCheck) checkSources(files []*Policy) {
 			continue
 		}
 		seen[g.position] = true
-		what := fmt.Sprintf("tool %s has source %q", quote(g.written), s.source)
+		what := fmt.Sprintf("tool %s has source %q", tomltree.Quote(g.written), s.source)
 		if s.written != g.written {
-			what = fmt.Sprintf("%s is also about %s, which has source %q", quote(g.written), quote(s.written), s.source)
+			what = fmt.Sprintf("%s is also about %s, which has source %q", tomltree.Quote(g.written), tomltree.Quote(s.written), s.source)
 		}
 		c.fail(g.position, "confine the server's process instead, or set source = \"local\" if toolguard starts the tool",
 			"%s (%s), so toolguard doesn't enforce its access", what, s.position)
@@ -69,7 +72,7 @@ func (l *loader) members(pattern string, depth int) (out []string) {
 	group, ok := strings.CutPrefix(pattern, groupPrefix)
 	switch {
 	case !ok:
-		return []string{normalTool(pattern)}
+		return []string{toolset.Normal(pattern)}
 	case depth > maxDepth:
 		return nil
 	}
@@ -89,7 +92,7 @@ func unenforced(pattern string, sources []sourced) *sourced {
 				continue
 			}
 			i := len(sources) - 1
-			for !matchTool(sources[i].pattern, tool) {
+			for !toolset.Glob(sources[i].pattern, tool) {
 				i--
 			}
 			if sources[i].source != "local" {

@@ -3,6 +3,8 @@ package policyfile
 import (
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy/toolset"
 )
 
 // A grant for a tool is accepted only where toolguard enforces it: the tool's source from all files and patterns decides.
@@ -59,9 +61,9 @@ func TestCommon(t *testing.T) {
 				name, ok := common(a, b, filler)
 				found := false
 				for _, n := range names {
-					found = found || matchTool(a, n) && matchTool(b, n)
+					found = found || toolset.Glob(a, n) && toolset.Glob(b, n)
 				}
-				if ok != found || ok && !(matchTool(a, name) && matchTool(b, name)) {
+				if ok != found || ok && !(toolset.Glob(a, name) && toolset.Glob(b, name)) {
 					t.Errorf("%q and %q: %q, %v; want %v", a, b, name, ok, found)
 				}
 			}

@@ -1,44 +1,44 @@
-package policyfile
+package tomltree
 
 import "bytes"
 
-// token is a lexical element of TOML, coarse enough to serve the nesting limit and the formatter.
-type token uint8
+// Token is a lexical element of TOML, coarse enough to serve the nesting limit and the formatter.
+type Token uint8
 
 const (
-	space   token = iota // blanks and tabs
-	newline              // \n or \r\n
-	comment              // from # to the end of the line
-	quoted               // a string of any of the four kinds, with its quotes
-	bare                 // keys, numbers, dates, true, false, and dots
-	punct                // one of [ ] { } = ,
+	Space       Token = iota // blanks and tabs
+	Newline                  // \n or \r\n
+	Comment                  // from # to the end of the line
+	Quoted                   // a string of any of the four kinds, with its quotes
+	Bare                     // keys, numbers, dates, true, false, and dots
+	Punctuation              // one of [ ] { } = ,
 )
 
-// next splits the first token off src, which isn't empty. It never fails: what isn't TOML comes out as some token, and
+// NextToken splits the first token off src, which isn't empty. It never fails: what isn't TOML comes out as some token, and
 // the parser, which reads the same bytes, reports it.
-func next(src []byte) (token, int) {
+func NextToken(src []byte) (Token, int) {
 	switch c := src[0]; c {
 	case ' ', '\t':
-		return space, len(src) - len(bytes.TrimLeft(src, " \t"))
+		return Space, len(src) - len(bytes.TrimLeft(src, " \t"))
 	case '\n':
-		return newline, 1
+		return Newline, 1
 	case '\r':
 		if bytes.HasPrefix(src, []byte("\r\n")) {
-			return newline, 2
+			return Newline, 2
 		}
-		return bare, 1
+		return Bare, 1
 	case '#':
-		return comment, lineEnd(src)
+		return Comment, lineEnd(src)
 	case '"', '\'':
-		return quoted, stringEnd(src, c)
+		return Quoted, stringEnd(src, c)
 	case '[', ']', '{', '}', '=', ',':
-		return punct, 1
+		return Punctuation, 1
 	}
 	n := 1
 	for n < len(src) && !endsBare[src[n]] {
 		n++
 	}
-	return bare, n
+	return Bare, n
 }
 
 // endsBare marks the bytes at which a bare token ends.
@@ -91,8 +91,8 @@ func stringEnd(src []byte, quote byte) int {
 func tooDeep(src []byte, limit int) int {
 	depth := 0
 	for i := 0; i < len(src); {
-		t, n := next(src[i:])
-		if t == punct {
+		t, n := NextToken(src[i:])
+		if t == Punctuation {
 			switch src[i] {
 			case '[', '{':
 				depth++

@@ -1,4 +1,4 @@
-package policyfile
+package tomltree
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 // Limits of one file. They are far above any real policy and far below what could do harm.
 const (
-	maxFile    = 1 << 20 // bytes
+	MaxSize    = 1 << 20 // bytes
 	maxNesting = 24      // brackets within brackets
 	maxDots    = 24      // parts of a dotted key
 )
@@ -22,13 +22,13 @@ const (
 type kind uint8
 
 const (
-	aTable kind = iota
-	aList
-	aString
-	aBool
-	anInteger
-	aFloat
-	aDate
+	Table kind = iota
+	Array
+	String
+	Bool
+	Integer
+	Float
+	Date
 )
 
 func (k kind) String() string {
@@ -42,55 +42,55 @@ const (
 	byHeader origin = iota // [a.b], or [[a.b]] for a list
 	implied                // the a of [a.b]
 	byDots                 // the a of a.b = 1
-	inline                 // written as a value
+	Inline                 // written as a value
 )
 
-// node is a value of the file with its position.
-type node struct {
-	kind   kind
-	origin origin
-	off    int // of the value, or of the header or key that made the table
-	text   string
-	num    int64
-	yes    bool
-	items  []*node // of a list
-	keys   []entry // of a table, in file order
+// Node is a value of the file with its position.
+type Node struct {
+	Kind   kind
+	Origin origin
+	Off    int // of the value, or of the header or key that made the table
+	Text   string
+	Int    int64
+	Bool   bool
+	Items  []*Node // of a list
+	Keys   []Entry // of a table, in file order
 	index  map[string]int
 }
 
-// entry is one key of a table.
-type entry struct {
-	name string
-	off  int
-	node *node
+// Entry is one key of a table.
+type Entry struct {
+	Name string
+	Off  int
+	Node *Node
 }
 
-// get finds a key of a table.
-func (n *node) get(name string) *entry {
+// Get finds a key of a table.
+func (n *Node) Get(name string) *Entry {
 	if n.index != nil {
 		if i, ok := n.index[name]; ok {
-			return &n.keys[i]
+			return &n.Keys[i]
 		}
 		return nil
 	}
-	for i := range n.keys {
-		if n.keys[i].name == name {
-			return &n.keys[i]
+	for i := range n.Keys {
+		if n.Keys[i].Name == name {
+			return &n.Keys[i]
 		}
 	}
 	return nil
 }
 
-// add appends a key that isn't there yet. Large tables get an index, so that hostile ones don't cost quadratic time.
-func (n *node) add(name string, off int, child *node) *node {
-	n.keys = append(n.keys, entry{name, off, child})
+// Add appends a key that isn't there yet. Large tables get an index, so that hostile ones don't cost quadratic time.
+func (n *Node) Add(name string, off int, child *Node) *Node {
+	n.Keys = append(n.Keys, Entry{name, off, child})
 	switch {
 	case n.index != nil:
-		n.index[name] = len(n.keys) - 1
-	case len(n.keys) > 24:
-		n.index = make(map[string]int, 2*len(n.keys))
-		for i, e := range n.keys {
-			n.index[e.name] = i
+		n.index[name] = len(n.Keys) - 1
+	case len(n.Keys) > 24:
+		n.index = make(map[string]int, 2*len(n.Keys))
+		for i, e := range n.Keys {
+			n.index[e.Name] = i
 		}
 	}
 	return child
@@ -98,23 +98,23 @@ func (n *node) add(name string, off int, child *node) *node {
 
 // syntaxError is a mistake in the TOML itself.
 type syntaxError struct {
-	off       int
-	msg, hint string
+	Off       int
+	Msg, Hint string
 }
 
-func (e *syntaxError) Error() string { return e.msg }
+func (e *syntaxError) Error() string { return e.Msg }
 
 func syntax(off int, format string, args ...any) *syntaxError {
-	return &syntaxError{off: off, msg: fmt.Sprintf(format, args...)}
+	return &syntaxError{Off: off, Msg: fmt.Sprintf(format, args...)}
 }
 
-// parse reads a whole file into a tree. It checks what TOML demands of tables and keys itself, because the parser's AST
+// Parse reads a whole file into a tree. It checks what TOML demands of tables and keys itself, because the parser's AST
 // doesn't, and because an error is of use only with the position of both definitions.
-func parse(src []byte) (root *node, err *syntaxError) {
+func Parse(src []byte) (root *Node, err *syntaxError) {
 	if err := plausible(src); err != nil {
 		return nil, err
 	}
-	b := builder{src: src, root: &node{}}
+	b := builder{src: src, root: &Node{}}
 	defer func() {
 		// The parser is written for well-meant input; if it panics on hostile bytes, they are rejected too.
 		if r := recover(); r != nil {
@@ -136,8 +136,8 @@ func parse(src []byte) (root *node, err *syntaxError) {
 
 // plausible rejects what no parser should see.
 func plausible(src []byte) *syntaxError {
-	if len(src) > maxFile {
-		return &syntaxError{0, fmt.Sprintf("the file is larger than %d KiB", maxFile>>10), "is it really a policy?"}
+	if len(src) > MaxSize {
+		return &syntaxError{0, fmt.Sprintf("the file is larger than %d KiB", MaxSize>>10), "is it really a policy?"}
 	}
 	if i := bytes.IndexByte(src, 0); i != -1 {
 		return &syntaxError{i, "a NUL byte", "a policy is a text file"}
@@ -169,8 +169,8 @@ func invalidUTF8(src []byte) int {
 type builder struct {
 	src   []byte
 	p     unstable.Parser
-	root  *node
-	table *node // the one that the last header opened
+	root  *Node
+	table *Node // the one that the last header opened
 	last  int   // offset of the last key seen
 	parts []part
 }
@@ -226,56 +226,56 @@ func (b *builder) expression(n *unstable.Node) *syntaxError {
 		b.table, err = openTable(parent, last)
 	}
 	if err == nil {
-		b.table.off = bytes.LastIndexByte(b.src[:parts[0].off], '\n') + 1
+		b.table.Off = bytes.LastIndexByte(b.src[:parts[0].off], '\n') + 1
 	}
 	return err
 }
 
 // descend goes one part down, making the table if need be. Headers pass through anything but values; dotted keys only
 // through what dotted keys of the same table made.
-func descend(t *node, p part, how origin) (*node, *syntaxError) {
-	e := t.get(p.name)
+func descend(t *Node, p part, how origin) (*Node, *syntaxError) {
+	e := t.Get(p.name)
 	if e == nil {
-		return t.add(p.name, p.off, &node{origin: how, off: p.off}), nil
+		return t.Add(p.name, p.off, &Node{Origin: how, Off: p.off}), nil
 	}
-	n := e.node
-	if n.kind == aList && n.origin == byHeader && how == implied {
-		n = n.items[len(n.items)-1]
+	n := e.Node
+	if n.Kind == Array && n.Origin == byHeader && how == implied {
+		n = n.Items[len(n.Items)-1]
 	}
-	if n.kind != aTable || n.origin == inline || how == byDots && n.origin != byDots {
-		return nil, syntax(p.off, "key %s is already defined as %s", quote(p.name), n.kind)
+	if n.Kind != Table || n.Origin == Inline || how == byDots && n.Origin != byDots {
+		return nil, syntax(p.off, "key %s is already defined as %s", Quote(p.name), n.Kind)
 	}
 	return n, nil
 }
 
-func openTable(parent *node, p part) (*node, *syntaxError) {
-	e := parent.get(p.name)
+func openTable(parent *Node, p part) (*Node, *syntaxError) {
+	e := parent.Get(p.name)
 	if e == nil {
-		return parent.add(p.name, p.off, &node{origin: byHeader, off: p.off}), nil
+		return parent.Add(p.name, p.off, &Node{Origin: byHeader, Off: p.off}), nil
 	}
-	if e.node.kind != aTable || e.node.origin != implied {
-		return nil, &syntaxError{p.off, fmt.Sprintf("table %s is defined twice", quote(p.name)), ""}
+	if e.Node.Kind != Table || e.Node.Origin != implied {
+		return nil, &syntaxError{p.off, fmt.Sprintf("table %s is defined twice", Quote(p.name)), ""}
 	}
-	e.node.origin, e.off = byHeader, p.off
-	return e.node, nil
+	e.Node.Origin, e.Off = byHeader, p.off
+	return e.Node, nil
 }
 
-func openItem(parent *node, p part) (*node, *syntaxError) {
-	e := parent.get(p.name)
+func openItem(parent *Node, p part) (*Node, *syntaxError) {
+	e := parent.Get(p.name)
 	if e == nil {
-		parent.add(p.name, p.off, &node{kind: aList, origin: byHeader, off: p.off})
-		e = parent.get(p.name)
+		parent.Add(p.name, p.off, &Node{Kind: Array, Origin: byHeader, Off: p.off})
+		e = parent.Get(p.name)
 	}
-	if e.node.kind != aList || e.node.origin != byHeader {
+	if e.Node.Kind != Array || e.Node.Origin != byHeader {
 		return nil, syntax(p.off, "key %s is already defined as %s, so it can't be a list of tables too",
-			quote(p.name), e.node.kind)
+			Quote(p.name), e.Node.Kind)
 	}
-	item := &node{origin: byHeader, off: p.off}
-	e.node.items = append(e.node.items, item)
+	item := &Node{Origin: byHeader, Off: p.off}
+	e.Node.Items = append(e.Node.Items, item)
 	return item, nil
 }
 
-func (b *builder) keyValue(t *node, n *unstable.Node) *syntaxError {
+func (b *builder) keyValue(t *Node, n *unstable.Node) *syntaxError {
 	parts, err := b.key(n.Key())
 	if err != nil {
 		return err
@@ -286,36 +286,36 @@ func (b *builder) keyValue(t *node, n *unstable.Node) *syntaxError {
 		}
 	}
 	last := parts[len(parts)-1]
-	if t.get(last.name) != nil {
-		return syntax(last.off, "key %s is given twice", quote(last.name))
+	if t.Get(last.name) != nil {
+		return syntax(last.off, "key %s is given twice", Quote(last.name))
 	}
 	v, err := b.value(n.Value(), last.off)
 	if err != nil {
 		return err
 	}
-	t.add(last.name, last.off, v)
+	t.Add(last.name, last.off, v)
 	return nil
 }
 
 // value converts a value; at is where to point when the parser doesn't say where the value begins.
-func (b *builder) value(n *unstable.Node, at int) (*node, *syntaxError) {
-	v := &node{off: at, origin: inline}
+func (b *builder) value(n *unstable.Node, at int) (*Node, *syntaxError) {
+	v := &Node{Off: at, Origin: Inline}
 	if n.Raw.Length > 0 {
-		v.off = int(n.Raw.Offset)
+		v.Off = int(n.Raw.Offset)
 	}
 	var err *syntaxError
 	switch n.Kind {
 	case unstable.String:
-		v.kind, v.text = aString, string(n.Data)
+		v.Kind, v.Text = String, string(n.Data)
 	case unstable.Bool:
-		v.kind, v.yes, v.off = aBool, n.Data[0] == 't', int(b.p.Range(n.Data).Offset)
+		v.Kind, v.Bool, v.Off = Bool, n.Data[0] == 't', int(b.p.Range(n.Data).Offset)
 	case unstable.Integer:
-		v.kind = anInteger
-		v.num, err = integer(string(n.Data), v.off)
+		v.Kind = Integer
+		v.Int, err = integer(string(n.Data), v.Off)
 	case unstable.Float:
-		v.kind, v.text = aFloat, string(n.Data)
+		v.Kind, v.Text = Float, string(n.Data)
 	case unstable.Array:
-		v.kind = aList
+		v.Kind = Array
 		err = b.list(v, n)
 	case unstable.InlineTable:
 		it := n.Children()
@@ -323,25 +323,25 @@ func (b *builder) value(n *unstable.Node, at int) (*node, *syntaxError) {
 			err = b.keyValue(v, it.Node())
 		}
 	default:
-		v.kind, v.text, v.off = aDate, string(n.Data), int(b.p.Range(n.Data).Offset)
+		v.Kind, v.Text, v.Off = Date, string(n.Data), int(b.p.Range(n.Data).Offset)
 		// The parser lets a malformed time with a blank run over the end of its line. No key takes a date, so this much
 		// of its form has to be checked and no more.
-		if i := strings.IndexByte(v.text, ' '); i != -1 && (i != len("2006-01-02") || len(v.text) < len("2006-01-02 15:04:05")) ||
-			strings.ContainsAny(v.text, "\r\n") {
-			err = syntax(v.off, "%s isn't a date", quote(v.text))
+		if i := strings.IndexByte(v.Text, ' '); i != -1 && (i != len("2006-01-02") || len(v.Text) < len("2006-01-02 15:04:05")) ||
+			strings.ContainsAny(v.Text, "\r\n") {
+			err = syntax(v.Off, "%s isn't a date", Quote(v.Text))
 		}
 	}
 	return v, err
 }
 
-func (b *builder) list(v *node, n *unstable.Node) *syntaxError {
+func (b *builder) list(v *Node, n *unstable.Node) *syntaxError {
 	it := n.Children()
 	for it.Next() {
-		item, err := b.value(it.Node(), v.off)
+		item, err := b.value(it.Node(), v.Off)
 		if err != nil {
 			return err
 		}
-		v.items = append(v.items, item)
+		v.Items = append(v.Items, item)
 	}
 	return nil
 }
@@ -364,7 +364,7 @@ func integer(s string, off int) (int64, *syntaxError) {
 	}
 	if len(s)-len(body) > 1 && base == 10 || body == "" || body[0] == '_' || body[len(body)-1] == '_' ||
 		strings.Contains(body, "__") || strings.ContainsAny(body, "+-") {
-		return 0, syntax(off, "%s isn't a number", quote(s))
+		return 0, syntax(off, "%s isn't a number", Quote(s))
 	}
 	n, err := strconv.ParseInt(sign+strings.ReplaceAll(body, "_", ""), base, 64)
 	if err != nil {
@@ -373,11 +373,24 @@ func integer(s string, off int) (int64, *syntaxError) {
 	return n, nil
 }
 
-// quote makes a name safe for a message: hostile names contain control characters, and may be long.
-func quote(s string) string {
+// Quote makes a name safe for a message: hostile names contain control characters, and may be long.
+func Quote(s string) string {
 	const longest = 60
 	if len(s) > longest {
 		s = strings.ToValidUTF8(s[:longest], "") + "…"
 	}
 	return strconv.Quote(s)
+}
+
+// Describe is the value as it appears in a message.
+func (n *Node) Describe() string {
+	switch n.Kind {
+	case String:
+		return "the string " + Quote(n.Text)
+	case Bool:
+		return fmt.Sprint(n.Bool)
+	case Integer:
+		return fmt.Sprintf("the number %d", n.Int)
+	}
+	return n.Kind.String()
 }

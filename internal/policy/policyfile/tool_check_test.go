@@ -1,0 +1,93 @@
+package policyfile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Each load error of the tool layer has the position of the key that is wrong, and the nearest valid value.
+func TestToolMistakes(t *testing.T) {
+	for _, row := range []struct{ policy, want string }{
+		{"[authorities.global]\nprofile = \"coding\"\nallow = [\"x\"]\nalso_allow = [\"y\"]", `p.toml:5:1: also_allow adds to a profile's list, and this stage has its own: allow (add the tools to allow)`},
+		{"[authorities.global]\nalso_allow = [\"y\"]", `p.toml:3:1: also_allow adds to a profile's list, and this stage names no profile (add profile = "NAME")`},
+		{"[authorities.global]\nallow = [\"y\"]\non_unknown = \"strip\"", `p.toml:4:14: on_unknown = "strip" is for stages of profiles, providers and groups`},
+		{"[authorities.agent.x]\nmax_depth = 2", `p.toml:3:13: max_depth is for sub-agents alone (move it to [authorities.subagent])`},
+		{"[authorities.subagent]\ndeny = { strategy = \"replace\", value = [] }", `p.toml:3:8: files can only add to what sub-agents are denied (leave the strategy out)`},
+		{"[groups]\na = [\"group:b\"]\nb = [\"group:a\"]", `p.toml:3:1: group "a" is within itself, or more than 16 groups deep: a -> b -> a (take one of them out)` + "\n" +
+			`p.toml:4:1: group "b" is within itself, or more than 16 groups deep: b -> a -> b (take one of them out)`},
+		{"[profiles.x]\nallow = [\"group:contact\"]\n[tools.lookup]\nplugin = \"contacts\"", `p.toml:3:10: unknown group "contact" (did you mean "contacts"?)`},
+		{"[tools.x]\ncommand = []", `p.toml:3:1: command is empty (write command = ["program", "{argument}"])`},
+		{"[tools.x]\ncommand = [\"rg\", \"--e={pattern}\"]", `p.toml:3:18: "--e={pattern}" isn't a whole {NAME} (make it an element of its own)`},
+		{"[tools.x]\ncommand = [\"rg\", \"{patern}\"]\nschema.properties.pattern = {}", `p.toml:3:18: the schema has no property "patern" (did you mean "pattern"?)`},
+		{"[tools.x]\nparameters = { a = \"paths\" }", `p.toml:3:20: a must be "path", "patch", "url", "command", "argv", "cwd" or "text", not "paths" (did you mean "path"?)`},
+		{"[tools.x]\nkind = \"writ\"", `p.toml:3:8: kind must be "read", "list", "create", "modify", "delete", "move", "execute" or "fetch", not "writ"`},
+		{"[tools.\"x*\"]\naliases = [\"y\"]", `p.toml:3:12: "x*" is no name of a tool, so it can't have aliases (give the aliases to a tool's own table)`},
+		{"[tools.x]\naliases = [\"y z\"]", `p.toml:3:12: alias "y z" is no name that a tool can have`},
+		{"[access.commands.bash]\nenter = \"tool:Bsh\"\n[tools.Bash]\n", `p.toml:3:9: tool "Bsh" has no table (did you mean "Bash"?)`},
+		{"[access.commands.bash]\nenter = \"Bash\"\n[tools.Bash]\n", `p.toml:3:9: enter "Bash" names no tool (write enter = "tool:NAME")`},
+		{"environments = { dev = [] }", `p.toml:1:1: the policy has environments, and none is chosen (choose one: --environment dev, or environment = "…" in the file)`},
+		{"environment = \"deb\"\nenvironments = { dev = [] }", `p.toml:2:15: unknown environment "deb" (did you mean "dev"?)`},
+		{"environment = \"dev\"", `p.toml:2:15: unknown environment "dev" (add [environments] with its files)`},
+	} {
+		_, _, err := Load(request("p.toml"), tree{"/w/p.toml": "version = 1\n" + row.policy + "\n"})
+		if got := fmt.Sprint(err); got != row.want {
+			t.Errorf("%q:\n got %s\nwant %s", row.policy, got, row.want)
+		}
+	}
+}
+
+// What is right loads: groups and plugins that need no definition, aliases, local tools with files as schemas.
+func TestToolKeysLoad(t *testing.T) {
+	load(t, request("p.toml"), tree{"/w/p.toml": `version = 1
+environment = "dev"
+environments = { dev = [], production = ["prod.toml"] }
+[profiles.x]
+allow = ["group:all", "group:plugins", "group:contacts", "group:clawdbot"]
+on_unknown = "strip"
+[authorities.global]
+profile = "x"
+also_allow = ["y"]
+providers.openai = { deny = ["z"], on_unknown = "strip" }
+[tools.lookup]
+plugin = "contacts"
+aliases = ["find_contact"]
+[tools.search]
+command = ["rg", "--", "{pattern*}", "data"]
+schema = "search.json"
+`})
+}
+
+// The files of the chosen environment are later layers of the file that names them.
+func TestEnvironments(t *testing.T) {
+	files := tree{
+		"/w/p.toml":        "version = 1\nenvironment = \"dev\"\nenvironments = { dev = [\"d/dev.toml\"], production = [\"d/prod.toml\"] }\n[limits]\npids = 1\n",
+		"/w/d/dev.toml":    "version = 1\n[limits]\npids = 2\n",
+		"/w/d/prod.toml":   "version = 1\n[limits]\npids = 3\n",
+		"/w/plain.toml":    "version = 1\n",
+		"/etc/h/host.toml": "version = 1\nenvironment = \"strict\"\nenvironments = { strict = [], production = [\"/w/gone.toml\"] }\n",
+	}
+	for environment, want := range map[string]uint64{"": 2, "dev": 2, "production": 3} {
+		req := request("p.toml")
+		req.Environment = environment
+		req.HostDir = "/etc/h"
+		if environment == "production" {
+			req.HostDir = "" // it has its own choice, see below
+		}
+		if src := load(t, req, files); src.Limits.Pids.N != want {
+			t.Errorf("%q: %d processes, want %d", environment, src.Limits.Pids.N, want)
+		}
+	}
+	req := request("p.toml")
+	req.Environment, req.HostDir = "production", "/etc/h"
+	if src := load(t, req, files); src.Limits.Pids.N != 3 { // the host's file of that environment isn't there, and isn't read
+		t.Errorf("%d processes", src.Limits.Pids.N)
+	}
+	for _, name := range []string{"plain.toml", "p.toml"} {
+		req := request(name)
+		req.Environment = "staging"
+		if _, _, err := Load(req, files); err == nil || !strings.Contains(err.Error(), `environment "staging"`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
