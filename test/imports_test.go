@@ -12,11 +12,12 @@ import (
 // levels only. docs/ARCHITECTURE.md says what each is for.
 const layers = `
 9 cmd/toolguard: cmd/toolguard/output api audit/report event grant policy policy/explain policy/fspath policy/hostfs
-	policy/netname policy/policyfile seccomp session session/backend session/denials session/launch userfiles version
+	policy/netname policy/policyfile policy/toolset seccomp session session/backend session/denials session/launch tool/catalog tool/visibility userfiles version
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist event ship version golang.org/x/sys
 9 cmd/toolguardd: allowlist api audit audit/report daemon egress/process loader version golang.org/x/sys
-8 cmd/toolguard/output: api audit/report event grant policy policy/explain session session/backend session/denials userfiles
+8 cmd/toolguard/output: api audit/report event grant policy policy/explain policy/toolset session session/backend session/denials
+	tool/visibility userfiles
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 8 daemon: api audit cgroup cgroup/managed daemon/peer event kernelaudit landlock loader loader/cgroupsock loader/image metrics
 	policy policy/hostfs policy/policyfile proc session/denials session/network github.com/pelletier/go-toml/v2 golang.org/x/sys
@@ -41,19 +42,21 @@ const layers = `
 4 session/launch: kernelaudit landlock policy policy/envname policy/fspath proc seccomp session/launch/forkexec golang.org/x/sys
 3 cgroup: policy golang.org/x/sys
 3 egress/message: event policy policy/explain
-3 grant: policy policy/explain policy/fspath policy/policyfile policy/tomltext
+4 grant: policy policy/explain policy/fspath policy/policyfile policy/tomltext
 3 landlock: policy policy/fspath github.com/landlock-lsm/go-landlock golang.org/x/sys
 3 loader/cgroupsock: event loader/bpffs policy policy/netname github.com/cilium/ebpf github.com/vishvananda/netlink
 	golang.org/x/sys
 3 loader/image: loader/bpffs policy policy/fspath
 3 nettest: policy policy/hostfs github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/net golang.org/x/sys
+3 tool/visibility: policy/toolset
 3 seccomp: policy golang.org/x/sys
 3 ship: audit event metrics github.com/nats-io/nats.go github.com/nats-io/nkeys github.com/pelletier/go-toml/v2 golang.org/x/sys
 2 audit: audit/report event
 2 loader/loadertest: childtest policy policy/fspath golang.org/x/sys
 2 policy/explain: policy policy/envname policy/fspath policy/netname policy/tomltext
 2 policy/hostfs: policy/fspath
-2 policy/policyfile: policy policy/fspath policy/tomltext github.com/pelletier/go-toml/v2
+3 policy/policyfile: policy policy/fspath policy/tomltext policy/tomltree policy/toolset
+2 policy/toolset: policy
 2 policy/policytest: childtest policy policy/fspath/fspathtest pgregory.net/rapid
 2 session/launch/forkexec: session/launch/forkexec/nofile golang.org/x/sys
 1 daemon/peer: proc golang.org/x/sys
@@ -71,6 +74,8 @@ const layers = `
 0 policy/fspath:
 0 policy/netname: golang.org/x/net/idna
 0 policy/tomltext:
+0 policy/tomltree: github.com/pelletier/go-toml/v2
+0 tool/catalog: github.com/go-json-experiment/json
 0 proc: golang.org/x/sys
 0 session/launch/forkexec/nofile:
 0 userfiles:

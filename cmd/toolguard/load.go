@@ -32,18 +32,20 @@ type policyFlags struct {
 	tool       string
 	agent      string
 	workspace  string
+	caller     caller
 	limits     string
 	noDetect   bool
-	command    string       // the command to run, as it's named; "" where there is none
-	presets    []string     // of the coding agent to run: they come before the files, and detected presets before them
-	ensure     bool         // folders that rules with ensure = true name are made
-	reads      bool         // the policy is looked at, and no command is to run under it, nor a question to be answered
-	own        []string     // files of toolguard's own, which no policy lets a command write
-	userPolicy string       // the user's own policy, where no other one is named
-	quiet      bool         // no remarks
-	dir        string       // the current folder; "" is this process's
-	edited     *edited      // a file of the policy with another text than it has; nil: none
-	running    *api.Session // whose policy it's to be; nil: of a session that this process starts
+	command    string               // the command to run, as it's named; "" where there is none
+	presets    []string             // of the coding agent to run: they come before the files, and detected presets before them
+	ensure     bool                 // folders that rules with ensure = true name are made
+	reads      bool                 // the policy is looked at, and no command is to run under it, nor a question to be answered
+	own        []string             // files of toolguard's own, which no policy lets a command write
+	userPolicy string               // the user's own policy, where no other one is named
+	quiet      bool                 // no remarks
+	dir        string               // the current folder; "" is this process's
+	edited     *edited              // a file of the policy with another text than it has; nil: none
+	document   *policyfile.Document // what load has read
+	running    *api.Session         // whose policy it's to be; nil: of a session that this process starts
 }
 
 // define adds the flags to a command that has a policy.
@@ -65,6 +67,7 @@ func (p *policyFlags) defineFiles(cmd *cobra.Command, help string) {
 func (p *policyFlags) defineContext(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&p.tool, "tool", "", "on behalf of which tool: the policy's [tools.`NAME`.access] applies too")
+	cmd.Flags().StringVar(&p.caller.environment, "environment", "", "which environment of the policy applies: one of `NAME`s in [environments] (default: $TOOLGUARD_ENVIRONMENT, else the policy's own choice)")
 	cmd.Flags().StringVar(&p.agent, "agent", "", "on behalf of which agent: the policy's rules for `NAME` apply too")
 	p.defineWorkspace(cmd)
 }
@@ -169,14 +172,17 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	if p.edited != nil {
 		files = p.edited
 	}
-	src, _, err := policyfile.Load(policyfile.Request{
+	src, doc, err := policyfile.Load(policyfile.Request{
 		Policies: slices.Concat(p.presets, p.files), AddDetected: p.presets != nil, HostDir: hostPolicies,
-		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, NeverHome: never, Limits: p.limits, Command: p.command, NoDetect: p.noDetect,
+		Tool: p.tool, Agent: p.agent, Profile: p.caller.profile, Provider: p.caller.provider, Group: p.caller.group, Depth: int(p.caller.depth),
+		Environment: p.caller.environment, DefaultEnvironment: os.Getenv("TOOLGUARD_ENVIRONMENT"),
+		Workspace: p.workspace, NeverHome: never, Limits: p.limits, Command: p.command, NoDetect: p.noDetect,
 		Dir: dir, Home: userHome, Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: hidden,
 	}, files)
 	if err != nil {
 		return nil, err
 	}
+	p.document = doc
 	src.Own = own
 	if p.userPolicy != "" {
 		grantRead(src, p.userPolicy)

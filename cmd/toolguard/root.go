@@ -90,6 +90,7 @@ func tops() []top {
 		{"policy", policies, newPolicy},
 		{"check", policies, newCheck},
 		{"explain", policies, newExplain},
+		{"tools", policies, newTools},
 		{"why", policies, newWhy},
 		{"allow", policies, newAllow},
 		{"sessions", happened, newSessions},

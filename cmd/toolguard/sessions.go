@@ -150,7 +150,7 @@ func newSessionsReload(a *app) *cobra.Command {
 			return err
 		}
 		if keys := c.Unenforced(); len(keys) > 0 {
-			return fmt.Errorf("%s: %s isn't enforced, as this version has no tool layer: name it in allow_degraded, or remove it", keys[0].Position, keys[0].ID)
+			return fmt.Errorf("%s: a session doesn't enforce %s, a key of the tool layer: name it in allow_degraded, or remove it", keys[0].Position, keys[0].ID)
 		}
 		if err := d.client().Do("PUT", sessionPath(id)+api.Policy, api.Reload{Policy: c}, &s); err != nil {
 			return err

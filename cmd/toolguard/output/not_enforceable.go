@@ -19,7 +19,10 @@ func (s *Screen) NotEnforceable(r backend.Report, name string) {
 		more = fmt.Sprintf("; nor can %s be enforced", Count(n-1, "more rule"))
 	}
 	where, advice := " ("+position(first.Position)+")", []string{r.Instead, otherPolicy(first)}
-	if r.Instead == "" {
+	switch {
+	case first.By == backend.ByExec:
+		advice = advice[1:]
+	case r.Instead == "":
 		advice[0] = "use another backend ('toolguard doctor' shows what this machine has)"
 	}
 	if ownRule(first) {
@@ -47,8 +50,8 @@ func impossible(row policy.Enforceability) string {
 	switch r := row.Rule; {
 	case isLimit:
 		return limit + " can't be limited here"
-	case row.By == "this version":
-		return "this version doesn't enforce " + row.ID
+	case row.By == backend.ByExec:
+		return "exec doesn't enforce " + row.ID
 	case ownRule(row):
 		return "the command could change " + r.FS.Path + ", which toolguard goes by"
 	case r != nil && r.FS != nil && r.FS.Last != "" && r.FS.Caps == 0:

@@ -58,17 +58,21 @@ func ReportWith(b *Backend, c *policy.Compiled, name, daemon string, allowDegrad
 		}
 	}
 	rep.Skipped = b.Skipped != nil
-	if rep.Skipped || len(rep.Blocking) > 0 || len(rep.Notes) > 0 {
+	byBackend := func(r policy.Enforceability) bool { return r.By != ByExec }
+	if rep.Skipped || slices.ContainsFunc(rep.Blocking, byBackend) || slices.ContainsFunc(rep.Notes, byBackend) {
 		rep.Instead = instead(b, name, daemon)
 	}
 	return rep, nil
 }
 
-// reportTools returns the rows of the tool layer's keys, which nothing enforces yet.
+// ByExec is the By of the tool layer's keys: no backend would enforce them.
+const ByExec = "exec"
+
+// reportTools returns the rows of the tool layer's keys, which exec doesn't enforce.
 func reportTools(c *policy.Compiled) (rows []policy.Enforceability) {
 	for _, k := range c.ToolKeys {
 		rows = append(rows, policy.Enforceability{
-			ID: k.ID, Position: k.Position, Status: policy.NotEnforceable, By: "this version", Why: "toolguard has no tool layer yet: the key is only parsed and checked",
+			ID: k.ID, Position: k.Position, Status: policy.NotEnforceable, By: ByExec, Why: "it's about calls of tools, and a command isn't one: docs/tools.md",
 		})
 	}
 	return rows

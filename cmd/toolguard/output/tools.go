@@ -1,0 +1,127 @@
+package output
+
+import (
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/toolset"
+	"github.com/toolguard/toolguard/internal/tool/visibility"
+)
+
+// toolRule is where an answer about tools comes from.
+type toolRule struct {
+	ID        string `json:"id"`
+	Authority string `json:"authority"`
+	File      string `json:"file"`
+	Line      int    `json:"line"`
+}
+
+func toolRuleJSON(r toolset.Rule) *toolRule {
+	if r.ID == "" {
+		return nil
+	}
+	authority := policy.Session
+	if strings.HasPrefix(r.ID, policy.Host.String()+".") {
+		authority = policy.Host
+	}
+	return &toolRule{r.ID, authority.String(), r.At.File, r.At.Line}
+}
+
+type removedTool struct {
+	Name   string    `json:"name"`
+	Stage  string    `json:"stage"`
+	Reason string    `json:"reason"`
+	Rule   *toolRule `json:"rule"`
+}
+
+// ToolList is the JSON of tools list.
+type ToolList struct {
+	Tools    []string      `json:"tools"`
+	Removed  []removedTool `json:"removed"`
+	Warnings []string      `json:"warnings"`
+	Policy   struct {
+		Name   string `json:"name"`
+		Digest string `json:"digest"`
+	} `json:"policy"`
+}
+
+// ToolListJSON is what tools list --json prints.
+func ToolListJSON(r *visibility.Result, c *policy.Compiled) ToolList {
+	out := ToolList{Tools: []string{}, Removed: []removedTool{}, Warnings: append([]string{}, r.Warnings...)}
+	for _, t := range r.Tools {
+		if t.Removed == nil {
+			out.Tools = append(out.Tools, t.Name)
+		} else {
+			out.Removed = append(out.Removed, removedTool{t.Name, t.Removed.Stage, t.Removed.Reason, toolRuleJSON(t.Removed.Rule)})
+		}
+	}
+	out.Policy.Name, out.Policy.Digest = c.Name, c.Digest
+	return out
+}
+
+type toolStage struct {
+	Label   string    `json:"label"`
+	Result  string    `json:"result"`
+	Pattern string    `json:"pattern,omitempty"`
+	Rule    *toolRule `json:"rule"`
+}
+
+// ToolExplanation is the JSON of tools explain.
+type ToolExplanation struct {
+	Name      string       `json:"name"`
+	Normal    string       `json:"normal"`
+	Visible   bool         `json:"visible"`
+	RemovedBy *removedTool `json:"removed_by"`
+	Stages    []toolStage  `json:"stages"`
+}
+
+// ToolExplanationJSON is what tools explain --json prints.
+func ToolExplanationJSON(e *visibility.Explanation) ToolExplanation {
+	out := ToolExplanation{Name: e.Name, Normal: e.Normal, Visible: e.Removed == nil, Stages: []toolStage{}}
+	if r := e.Removed; r != nil {
+		out.RemovedBy = &removedTool{e.Normal, r.Stage, r.Reason, toolRuleJSON(r.Rule)}
+	}
+	for _, s := range e.Stages {
+		out.Stages = append(out.Stages, toolStage{s.Label, s.Result, s.Pattern, toolRuleJSON(s.Rule)})
+	}
+	return out
+}
+
+// removalTexts are the reasons for which a tool is invisible, for people.
+var removalTexts = map[string]string{
+	visibility.BadName:       "no policy can name a tool so: 1 to 128 of A-Z a-z 0-9 _ - . : / @",
+	visibility.NameCollision: "an earlier tool of the list has the same name",
+	visibility.Forbidden:     "the policy forbids it to every model",
+	visibility.Models:        "the policy shows it to other models only (--provider, --model)",
+	visibility.OwnerOnly:     "only the owner sees it (--owner)",
+	visibility.Denied:        "the policy denies it",
+	visibility.NotAllowed:    "the list of allowed tools doesn't have it",
+	visibility.TooDeep:       "sub-agents may not be so deep",
+}
+
+// ToolExplanation is the answer of tools explain.
+func (s *Screen) ToolExplanation(e *visibility.Explanation) {
+	defer s.flush()
+	name := Clean(e.Name)
+	if e.Normal != e.Name {
+		name += " (" + Clean(e.Normal) + ")"
+	}
+	if r := e.Removed; r == nil {
+		s.line("%s  %s", s.in(green, "visible"), name)
+	} else {
+		s.line("%s  %s", s.in(red, "not visible"), name)
+		s.line("why  %s: %s", Clean(r.Stage), removalTexts[r.Reason])
+		if r.Rule.ID != "" {
+			s.line("     %s, %s", Clean(r.Rule.ID), Clean(r.Rule.At.String()))
+		}
+	}
+	rows := [][]cell{}
+	for _, step := range e.Stages {
+		from := ""
+		if step.Rule.ID != "" {
+			from = step.Rule.ID + ", " + step.Rule.At.String()
+		}
+		rows = append(rows, []cell{c(step.Label), c(step.Result), c(step.Pattern), c(from)})
+	}
+	s.table("  ", rows)
+}

@@ -1,0 +1,67 @@
+package visibility
+
+import (
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/toolset"
+)
+
+// Caller is for whom tools are listed. Nothing of it is taken from a policy.
+type Caller struct {
+	Agent, Profile, Provider, Model, Group string
+
+	Owner     bool // the caller is the owner
+	Depth     int  // of sub-agents; 0 is the agent itself
+	Sandboxed bool // the caller is in a session
+}
+
+// Tool is a tool that a host or server offers.
+type Tool struct {
+	Name      string
+	Server    string // the MCP server that offers it; "" for none
+	OwnerOnly bool   // the host's own mark
+}
+
+// The reasons for which a tool is removed.
+const (
+	BadName       = "bad_name"
+	NameCollision = "name_collision"
+	Forbidden     = "forbidden"
+	Models        = "models"
+	OwnerOnly     = "owner_only"
+	Denied        = "denied"      // by an entry of deny
+	NotAllowed    = "not_allowed" // by a list of allowed tools that doesn't have it
+	TooDeep       = "max_depth"
+)
+
+// Removal is what removed a tool.
+type Removal struct {
+	Stage, Reason string
+	Rule          toolset.Rule // empty where no rule of the policy did
+}
+
+// Result is what a caller sees of a list of tools.
+type Result struct {
+	Tools    []State // in the order that they were given in
+	Warnings []string
+}
+
+// State is one tool of a Result.
+type State struct {
+	Name    string   // in the normal form; of an MCP server's tool the full name
+	Removed *Removal // nil if it's visible
+}
+
+// fullName returns the name of an MCP server's tool as policies have it, and the bare name. Of any other tool bare is "".
+func fullName(t Tool) (full, bare string) {
+	const prefix = "mcp__"
+	if strings.HasPrefix(strings.ToLower(t.Name), prefix) {
+		if _, bare, ok := strings.Cut(t.Name[len(prefix):], "__"); ok {
+			return t.Name, bare
+		}
+	}
+	if t.Server == "" {
+		return t.Name, ""
+	}
+	return prefix + t.Server + "__" + t.Name, t.Name
+}

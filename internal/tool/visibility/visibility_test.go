@@ -1,0 +1,237 @@
+package visibility
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/toolset"
+)
+
+// load returns the tool layer of a session's policy, and of a host's if there is one.
+func load(t testing.TB, session, host string) *toolset.Set {
+	t.Helper()
+	dir := t.TempDir()
+	file := dir + "/p.toml"
+	childtest.Must(t, os.WriteFile(file, []byte("version = 1\n"+session), 0o644))
+	req := policyfile.Request{Policies: []string{file}, Dir: dir, Home: dir + "/home"}
+	if host != "" {
+		req.HostDir = dir + "/host"
+		childtest.Must(t, os.Mkdir(req.HostDir, 0o755))
+		childtest.Must(t, os.WriteFile(req.HostDir+"/h.toml", []byte("version = 1\n"+host), 0o644))
+	}
+	_, doc, err := policyfile.Load(req, trusting{})
+	childtest.Must(t, err)
+	return doc.Tools()
+}
+
+// trusting reads a host's policies of any owner, as tests don't run as root.
+type trusting struct{ hostfs.Machine }
+
+func (trusting) ReadTrusted(name string, most int) ([]byte, error) {
+	return hostfs.Machine{}.Read(name, most)
+}
+
+func (trusting) List(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+func named(names string) (tools []Tool) {
+	for _, n := range strings.Fields(names) {
+		t := Tool{Name: n}
+		if server, name, ok := strings.Cut(n, "|"); ok {
+			t = Tool{Name: name, Server: server}
+		}
+		tools = append(tools, t)
+	}
+	return tools
+}
+
+func visible(r *Result) string {
+	var names []string
+	for _, t := range r.Tools {
+		if t.Removed == nil {
+			names = append(names, t.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+const all = "read write edit apply_patch exec process image message canvas cron gateway session_status sessions_send"
+
+// Rows read as: under this policy, this caller sees these of the tools.
+func TestDecide(t *testing.T) {
+	for _, row := range []struct {
+		name, policy string
+		caller       Caller
+		tools, want  string
+	}{
+		{"no policy: everything but what other models see", "", Caller{}, all, "read write edit exec process image message canvas cron gateway session_status sessions_send"},
+		{"the owner's tools", "[tools]\ngateway = { owner_only = true }", Caller{}, "gateway read", "read"},
+		{"the owner", "[tools]\ngateway = { owner_only = true }", Caller{Owner: true}, "gateway read", "gateway read"},
+		{"never for a model, the owner's neither", "[tools]\ncron = { constraints.forbidden = true }", Caller{Owner: true}, "cron read", "read"},
+		{"a profile", "[authorities.global]\nprofile = \"messaging\"", Caller{}, all, "message session_status sessions_send"},
+		{"the caller's profile", "[authorities.global]\nprofile = \"messaging\"", Caller{Profile: "minimal"}, all, "session_status"},
+		{"the agent's profile", "[authorities.global]\nprofile = \"messaging\"\n[authorities.agent.x]\nprofile = \"minimal\"", Caller{Agent: "x"}, all, "session_status"},
+		{"full filters nothing", "[authorities.global]\nprofile = \"full\"", Caller{}, "x y", "x y"},
+		{"also_allow", "[authorities.global]\nprofile = \"minimal\"\nalso_allow = [\"web_*\"]", Caller{}, "session_status web_search read", "session_status web_search"},
+		{"also_allow of another profile", "[authorities.global]\nprofile = \"minimal\"\nalso_allow = [\"web_*\"]", Caller{Profile: "messaging"}, "session_status web_search read", "session_status"},
+		{"a file's profile replaces a built-in one", "[profiles.minimal]\nallow = [\"read\"]\n[authorities.global]\nprofile = \"minimal\"", Caller{}, all, "read"},
+		{"deny before allow", "[authorities.global]\nallow = [\"*\"]\ndeny = [\"w*\"]", Caller{}, "read write", "read"},
+		{"an empty list allows nothing", "[authorities.global]\nallow = []", Caller{}, "read", ""},
+		{"each stage narrows", "[authorities.global]\nallow = [\"read\", \"write\"]\n[authorities.agent.x]\nallow = [\"write\", \"exec\"]", Caller{Agent: "x"}, all, "write"},
+		{"an agent without a table: that of *", "[authorities.agent.\"*\"]\nallow = [\"read\"]\n[authorities.agent.x]\nallow = [\"write\"]", Caller{Agent: "y"}, all, "read"},
+		{"the stage for all doesn't apply where a named one does", "[authorities.agent]\nallow = [\"read\"]\n[authorities.agent.x]\nallow = [\"write\"]", Caller{Agent: "x"}, all, "write"},
+		{"no agent: no stage of agents", "[authorities.agent]\nallow = [\"read\"]", Caller{}, "read write", "read write"},
+		{"a provider", "[authorities.global.providers.openai]\ndeny = [\"edit\"]", Caller{Provider: "OpenAI"}, "read edit", "read"},
+		{"a model's own stage", "[authorities.global.providers]\nopenai = { deny = [\"edit\"] }\n\"openai/gpt-5.2\" = { deny = [\"read\"] }", Caller{Provider: "openai", Model: "gpt-5.2"}, "read edit", "edit"},
+		{"a provider's profile", "[authorities.global.providers.google]\nprofile = \"minimal\"\nalso_allow = [\"read\"]", Caller{Provider: "google"}, all, "read session_status"},
+		{"a group", "[authorities.group.family]\nallow = [\"message\"]", Caller{Group: "family"}, all, "message"},
+		{"a sandbox", "[authorities.sandbox]\ndeny = [\"gateway\"]", Caller{Sandboxed: true}, "gateway read", "read"},
+		{"no sandbox", "[authorities.sandbox]\ndeny = [\"gateway\"]", Caller{}, "gateway read", "gateway read"},
+		{"sub-agents don't orchestrate", "", Caller{Depth: 1}, all + " conversations_list", "read write edit exec process image canvas"},
+		{"a file only adds to what sub-agents lose", "[authorities.subagent]\nallow = [\"cron\", \"read\"]\ndeny = [\"exec\"]", Caller{Depth: 1}, all, "read"},
+		{"too deep", "", Caller{Depth: 2}, "read", ""},
+		{"not too deep", "[authorities.subagent]\nmax_depth = 2", Caller{Depth: 2}, "read", "read"},
+		{"names are compared in one form", "[authorities.global]\ndeny = [\"Web-Fetch\"]", Caller{}, "web_fetch WEB_FETCH2", "web_fetch2"},
+		{"the later of two equal names", "", Caller{}, "read READ", "read"},
+		{"an alias", "[tools.Bash]\naliases = [\"run_shell\"]\n[authorities.global]\nallow = [\"bash\"]", Caller{}, "run-shell read", "run_shell"},
+		{"an alias of a tool that's there, too", "[tools.Bash]\naliases = [\"run_shell\"]", Caller{}, "bash run_shell", "bash"},
+		{"names that no policy can mean", "", Caller{}, "group:fs read\x01 " + strings.Repeat("x", 129), ""},
+		{"a server's tool has the full name in allow", "[authorities.global]\nallow = [\"read\"]", Caller{}, "evil|read read", "read"},
+		{"and both in deny", "[authorities.global]\ndeny = [\"read\"]", Caller{}, "evil|read write", "write"},
+		{"a server's tool is allowed by its full name", "[authorities.global]\nallow = [\"mcp__fs__read_*\"]", Caller{}, "fs|read_file fs|write_file mcp__fs__read_dir", "mcp__fs__read_file mcp__fs__read_dir"},
+		{"group:all", "[authorities.global]\nallow = [\"group:all\"]", Caller{}, "x", "x"},
+		{"plug-ins", "[tools]\n\"cal_*\" = { plugin = \"calendar\" }\n[authorities.global]\nallow = [\"group:calendar\"]", Caller{}, "cal_list read", "cal_list"},
+		{"all plug-ins", "[tools]\n\"cal_*\" = { plugin = \"calendar\" }\n[authorities.global]\nallow = [\"group:plugins\"]", Caller{}, "cal_list read", "cal_list"},
+		{"a list of unknown names allows nothing", "[authorities.group.x]\nallow = [\"voice_*\"]", Caller{Group: "x"}, "read", ""},
+		{"and is dropped where the policy says so", "[authorities.group.x]\nallow = [\"voice_*\"]\non_unknown = \"strip\"", Caller{Group: "x"}, "read", "read"},
+		{"but not if one of its names is built in", "[authorities.group.x]\nallow = [\"voice_*\", \"canvas\"]\non_unknown = \"strip\"", Caller{Group: "x"}, "read", ""},
+		{"exec implies apply_patch", "[authorities.global]\nallow = [\"exec\"]", Caller{Provider: "openai"}, "exec apply_patch", "exec apply_patch"},
+		{"also if exec itself isn't offered", "[authorities.global]\nallow = [\"exec\"]", Caller{Provider: "openai"}, "apply_patch", "apply_patch"},
+		{"unless it's denied", "[authorities.global]\nallow = [\"exec\"]\ndeny = [\"apply_patch\"]", Caller{Provider: "openai"}, "exec apply_patch", "exec"},
+		{"a tool that's gone implies nothing", "[authorities.global]\nallow = [\"exec\"]\n[tools.exec]\nowner_only = true", Caller{Provider: "openai"}, "exec apply_patch", ""},
+		{"it isn't transitive", "[tools]\na = { implies = [\"b\"] }\nb = { implies = [\"c\"] }\n[authorities.global]\nallow = [\"a\"]", Caller{}, "a b c", "a b"},
+		{"apply_patch for OpenAI's models", "", Caller{Provider: "openai", Model: "gpt-5.2"}, "apply_patch", "apply_patch"},
+		{"not for others", "", Caller{Provider: "anthropic", Model: "claude-opus-4-5"}, "apply_patch", ""},
+		{"not without a provider, where exec implies it either", "[authorities.global]\nallow = [\"exec\"]", Caller{}, "exec apply_patch", "exec"},
+		{"models are added", "[tools]\napply_patch = { models = [\"anthropic/claude-*\"] }", Caller{Provider: "anthropic", Model: "claude-opus-4-5"}, "apply_patch", "apply_patch"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := Decide(load(t, row.policy, ""), row.caller, named(row.tools))
+			if got := visible(r); got != row.want {
+				t.Errorf("sees %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+// The host's files come first, and the session's can't widen them.
+func TestAuthors(t *testing.T) {
+	const host = "[authorities.global]\nallow = [\"read\", \"exec\"]\n[tools]\nexec = { owner_only = true }\n"
+	set := load(t, "[authorities.global]\nallow = [\"*\"]\n[tools]\nexec = { owner_only = false }\nread = { aliases = [\"write\"] }\n", host)
+	r := Decide(set, Caller{}, named("write exec read"))
+	if got := visible(r); got != "" {
+		t.Errorf("sees %q", got) // write is read to the session's files, so that read is a second one
+	}
+	if r := Decide(set, Caller{Owner: true}, named("exec edit")); visible(r) != "exec" || r.Tools[1].Removed.Rule.ID != "host.authorities.global.allow" {
+		t.Errorf("%+v", r.Tools)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	set := load(t, "[authorities.global]\nallow = [\"voice_*\", \"telephone\", \"canvas\", \"read\"]\n[authorities.agent]\ndeny = []\n[authorities.agent.x]\n", "")
+	r := Decide(set, Caller{Agent: "y"}, named("read"))
+	want := []string{`agent "y" has no table: that of all applies`, "tools: tools.global allowlist contains unknown entries (voice_*, telephone)"}
+	if !slices.Equal(r.Warnings, want) {
+		t.Errorf("%q", r.Warnings)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	set := load(t, "[authorities.global]\nallow = [\"group:fs\"]\n[authorities.agent.x]\ndeny = [\"w*\"]\n", "")
+	c := Caller{Agent: "x", Provider: "openai"}
+	e := Explain(set, c, named("read write"), "Write")
+	var labels []string
+	for _, s := range e.Stages {
+		labels = append(labels, s.Label+"="+s.Result)
+	}
+	const want = "owner=keep tools.profile=absent tools.provider-profile (openai)=absent tools.global=keep tools.global-provider=absent tools.agent (x)=remove"
+	if strings.Join(labels, " ") != want {
+		t.Errorf("%s\nwant %s", strings.Join(labels, " "), want)
+	}
+	if r := e.Removed; r == nil || r.Reason != Denied || r.Rule.ID != "authorities.agent.x.deny" || r.Rule.At.Line != 5 {
+		t.Errorf("%+v", e.Removed)
+	}
+	if e := Explain(set, c, nil, "read"); e.Removed != nil || e.Stages[len(e.Stages)-1].Label != "group tools.allow" || e.Stages[3].Pattern != "group:fs" {
+		t.Errorf("%+v", e)
+	}
+	if e := Explain(set, c, nil, "a b"); e.Removed == nil || e.Removed.Reason != BadName || len(e.Stages) != 1 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// FuzzStages: a stage that is added never shows a tool that wasn't seen before, and Explain agrees with Decide.
+func FuzzStages(f *testing.F) {
+	f.Add("read", "w*", uint8(3), "x", "openai")
+	f.Add("group:fs", "exec", uint8(7), "", "")
+	f.Fuzz(func(t *testing.T, allow, deny string, which uint8, agent, provider string) {
+		for _, s := range []string{allow, deny, agent, provider} {
+			if s != "" && !toolset.ValidName(strings.ReplaceAll(strings.TrimPrefix(s, "group:"), "*", "x")) {
+				t.Skip()
+			}
+		}
+		if allow == "" || deny == "" || strings.HasPrefix(allow, "group:") && allow != "group:fs" || strings.HasPrefix(deny, "group:") {
+			t.Skip()
+		}
+		stage := fmt.Sprintf("allow = [%q, \"exec\"]\ndeny = [%q]\n", allow, deny)
+		policy := ""
+		for i, name := range []string{"global", "agent", "provider", "group", "sandbox", "subagent", "profile"} {
+			if which&(1<<i) != 0 {
+				policy += "[authorities." + name + "]\n" + stage
+			}
+		}
+		tools := named(all)
+		c := Caller{Agent: agent, Provider: provider, Owner: true, Depth: int(which >> 7), Sandboxed: true}
+		set := load(t, policy, "")
+		before, after := Decide(load(t, "", ""), c, tools), Decide(set, c, tools)
+		for i := range tools {
+			if before.Tools[i].Removed != nil && after.Tools[i].Removed == nil {
+				t.Errorf("%s: a stage has added %s", policy, tools[i].Name)
+			}
+			e := Explain(set, c, tools, tools[i].Name)
+			if (e.Removed == nil) != (after.Tools[i].Removed == nil) || e.Removed != nil && *e.Removed != *after.Tools[i].Removed {
+				t.Errorf("%s: %s: %+v, %+v", policy, tools[i].Name, e.Removed, after.Tools[i].Removed)
+			}
+		}
+	})
+}
+
+// BenchmarkDecide takes 10,000 tools through twelve stages.
+func BenchmarkDecide(b *testing.B) {
+	const stage = "allow = [\"t*\", \"group:fs\"]\ndeny = [\"x1\", \"y*\"]\n"
+	policy := "[authorities.global]\nprofile = \"p\"\n" + stage + "[authorities.global.providers.openai]\n" + stage + "[profiles.p]\n" + stage
+	for _, name := range []string{"profile", "provider", "agent.a", "agent.a.providers.openai", "group", "sandbox", "subagent"} {
+		policy += "[authorities." + name + "]\n" + stage
+	}
+	set := load(b, policy, "")
+	tools := make([]Tool, 10_000)
+	for i := range tools {
+		tools[i].Name = fmt.Sprintf("tool_%d", i)
+	}
+	for b.Loop() {
+		r := Decide(set, Caller{Agent: "a", Provider: "openai", Depth: 1, Sandboxed: true}, tools)
+		if r.Tools[0].Removed != nil {
+			b.Fatal(r.Tools[0].Removed)
+		}
+	}
+}
