@@ -46,6 +46,12 @@ func toolLayer(author policy.Authority, files []*File) *toolset.Layer {
 	for _, name := range slices.Sorted(maps.Keys(tools)) {
 		l.Tools = append(l.Tools, tools[name])
 	}
+	l.Aliases = map[string]string{}
+	for _, t := range l.Tools {
+		for _, alias := range t.Aliases {
+			l.Aliases[toolset.Normal(alias.Text)] = toolset.Normal(t.Pattern.Text)
+		}
+	}
 	slices.SortStableFunc(l.Tools, func(a, b *toolset.Tool) int { return compareTools(a.Pattern.Text, b.Pattern.Text) })
 	return l
 }

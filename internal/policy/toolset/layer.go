@@ -14,8 +14,9 @@ type Layer struct {
 	Profile, Provider, Agent, Group Named
 	Global, Sandbox, Subagent       *Stage // nil for none
 
-	Tools []*Tool  // those of patterns with the least literal text first
-	Known []string // built-in names, in the normal form
+	Aliases map[string]string // names by alias, both in the normal form
+	Tools   []*Tool           // those of patterns with the least literal text first
+	Known   []string          // built-in names, in the normal form
 }
 
 // Rule is where an answer comes from.

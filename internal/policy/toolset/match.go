@@ -78,6 +78,7 @@ func Compare(a, b string) int {
 // Target is a tool as patterns see it.
 type Target struct {
 	Name   string // in the normal form, aliases replaced
+	Given  string // in the normal form, as it was given
 	Bare   string // of an MCP server's tool its name there, in the normal form; else ""
 	Plugin string // the plugin that brings it; "" for none
 }
@@ -119,7 +120,7 @@ func (l *Layer) add(m *Matcher, pattern string, e *Entry, depth int) {
 		head, rest, _ := strings.Cut(pattern, "*")
 		m.globs = append(m.globs, glob{pattern, head, rest == "", e})
 	case !ok:
-		if pattern = Normal(pattern); pattern != "" {
+		if pattern = l.Canonical(pattern); pattern != "" {
 			m.begins[pattern[0]] = true
 			keepFirst(m.exact, pattern, e)
 		}
@@ -142,8 +143,18 @@ func keepFirst(m map[string]*Entry, key string, e *Entry) {
 	}
 }
 
-// Find returns an entry that matches a tool, or nil. bare also compares the tool's bare name.
-func (m *Matcher) Find(t *Target, bare bool) *Entry {
+// Canonical returns the name of a tool in the normal form, an alias replaced by the name that it stands for.
+func (l *Layer) Canonical(name string) string {
+	name = Normal(name)
+	if of, ok := l.Aliases[name]; ok {
+		return of
+	}
+	return name
+}
+
+// Find returns an entry that matches a tool, or nil. wide also compares the tool's bare name, and the alias by which it was given:
+// that's for what removes tools.
+func (m *Matcher) Find(t *Target, wide bool) *Entry {
 	if e := m.all; e != nil {
 		return e
 	}
@@ -152,8 +163,13 @@ func (m *Matcher) Find(t *Target, bare bool) *Entry {
 			return e
 		}
 	}
-	if e := m.find(t.Name); e != nil || !bare || t.Bare == "" {
+	if e := m.find(t.Name); e != nil || !wide {
 		return e
+	}
+	if t.Given != t.Name {
+		if e := m.find(t.Given); e != nil {
+			return e
+		}
 	}
 	return m.find(t.Bare)
 }

@@ -6,7 +6,7 @@
 // # Threats
 //
 // Lists come from outside. JSON that two readers could understand differently is rejected: a key that is given twice, text that isn't
-// UTF-8, and in the outermost object keys that differ in case alone. Size and depth are bounded. An entry whose name can't be read is
+// UTF-8, and in the list's object and in those of tools keys that differ in case alone. Size and depth are bounded. An entry whose name can't be read is
 // an error, so that a tool can't stay in the list unseen.
 package catalog
 
@@ -123,16 +123,19 @@ func (l *List) read(entries []json.RawMessage) error {
 
 // parseTool reads one tool of entry i.
 func parseTool(raw json.RawMessage, i int) (t Tool, err error) {
-	var e map[string]json.RawMessage
-	if json.Unmarshal(raw, &e) != nil {
-		return t, fmt.Errorf("tool %d of the list is no object", i+1)
+	e, err := object(raw)
+	if err != nil {
+		return t, fmt.Errorf("tool %d of the list: %w", i+1, err)
+	}
+	if e[keyTools] != nil || e[keyDeclarations] != nil {
+		return t, fmt.Errorf("tool %d of the list has further tools within it", i+1)
 	}
 	t.raw, t.MCP = raw, e["inputSchema"] != nil // the shape of MCP
 	own := e
 	if e["name"] == nil && e["function"] != nil {
 		t.nested = "function"
-		if json.Unmarshal(e["function"], &own) != nil {
-			return t, fmt.Errorf("the function of tool %d is no object", i+1)
+		if own, err = object(e["function"]); err != nil {
+			return t, fmt.Errorf("the function of tool %d: %w", i+1, err)
 		}
 	}
 	if json.Unmarshal(own["name"], &t.Name) != nil {
@@ -151,6 +154,22 @@ func parseTool(raw json.RawMessage, i int) (t Tool, err error) {
 		return t, fmt.Errorf("owner_only of tool %d is neither true nor false", i+1)
 	}
 	return t, nil
+}
+
+// object reads an object in which no two keys differ in case alone.
+func object(raw json.RawMessage) (map[string]json.RawMessage, error) {
+	if jsontext.Value(raw).Kind() != '{' {
+		return nil, errors.New("it's no object")
+	}
+	list, err := members(raw)
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string]json.RawMessage, len(list))
+	for _, x := range list {
+		m[x.key] = x.value
+	}
+	return m, nil
 }
 
 // hosted is the name of a tool that the model's provider runs: OpenAI's have a type alone ({"type":"web_search"}), Gemini's a key alone

@@ -25,20 +25,11 @@ func (s *settings) seenBy(model string) bool {
 
 // resolve finds each tool's target, its settings, and the tools that imply it.
 func (a *author) resolve(tools []candidate) {
-	aliases := map[string]string{}
-	for _, t := range a.layer.Tools {
-		for _, alias := range t.Aliases {
-			aliases[toolset.Normal(alias.Text)] = toolset.Normal(t.Pattern.Text)
-		}
-	}
 	a.targets = make([]toolset.Target, len(tools))
 	a.tables = make([]settings, len(tools))
 	for i, t := range tools {
-		target := toolset.Target{Name: toolset.Normal(t.name), Bare: toolset.Normal(t.bare)}
-		if name, ok := aliases[target.Name]; ok {
-			target.Name = name
-		}
-		a.targets[i] = target
+		given := toolset.Normal(t.name)
+		a.targets[i] = toolset.Target{Name: a.layer.Canonical(given), Given: given, Bare: toolset.Normal(t.bare)}
 	}
 	a.implied = map[int][]int{}
 	for _, t := range a.layer.Tools {

@@ -55,13 +55,15 @@ type State struct {
 // fullName returns the name of an MCP server's tool as policies have it, and the bare name. Of any other tool bare is "".
 func fullName(t Tool) (full, bare string) {
 	const prefix = "mcp__"
-	if strings.HasPrefix(strings.ToLower(t.Name), prefix) {
-		if _, bare, ok := strings.Cut(t.Name[len(prefix):], "__"); ok {
-			return t.Name, bare
+	if t.Server != "" { // the server chooses the name, and must not choose another server's
+		own := prefix + t.Server + "__"
+		if rest, ok := strings.CutPrefix(t.Name, own); ok {
+			return t.Name, rest
 		}
+		return own + t.Name, t.Name
 	}
-	if t.Server == "" {
-		return t.Name, ""
+	if strings.HasPrefix(strings.ToLower(t.Name), prefix) { // as a host names it
+		_, bare, _ = strings.Cut(t.Name[len(prefix):], "__")
 	}
-	return prefix + t.Server + "__" + t.Name, t.Name
+	return t.Name, bare
 }
