@@ -70,7 +70,7 @@ const units = "/etc/systemd/system/"
 func Install(programs, packaging string) (remove func(), err error) {
 	_ = os.Remove(api.Socket) // of one that was killed
 	remove = func() {
-		_ = sh("systemctl stop toolguardd.socket toolguardd.service; rm -f " + units + "toolguardd.*; systemctl daemon-reload")
+		_ = sh("systemctl stop toolguardd.socket toolguardd.service; rm -rf " + units + "toolguardd.*; systemctl daemon-reload")
 	}
 	return remove, errors.Join(
 		sh("ln -sf "+programs+"/toolguard "+programs+"/toolguardd /usr/bin/"),
