@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -95,7 +94,7 @@ With --provider openai, schemas that have a union at their root, which OpenAI re
 	}
 	p.define(cmd)
 	p.defineCaller(cmd)
-	cmd.Flags().StringVar(&server, "server", "server", "the `NAME` of the MCP server that offers the tools of a tools/list result")
+	serverFlag(cmd, &server)
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -142,7 +141,7 @@ decided on alone.`,
 	}
 	p.define(cmd)
 	p.defineCaller(cmd)
-	cmd.Flags().StringVar(&server, "server", "server", "the `NAME` of the MCP server that offers the tools of a tools/list result")
+	serverFlag(cmd, &server)
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -156,6 +155,10 @@ func (p *policyFlags) defineCaller(cmd *cobra.Command) {
 	f.StringVar(&c.group, "group", "", "the `NAME` of the group in which the caller is")
 	f.BoolVar(&c.owner, "owner", false, "the caller is the owner")
 	f.Uint16Var(&c.depth, "depth", 0, "the caller is a sub-agent, `N` levels deep")
+}
+
+func serverFlag(cmd *cobra.Command, p *string) {
+	cmd.Flags().StringVar(p, "server", "server", "the `NAME` of the MCP server that offers the tools of a tools/list result")
 }
 
 func (p *policyFlags) visibilityCaller() visibility.Caller {
@@ -208,7 +211,7 @@ func offered(list *catalog.List, server string) []visibility.Tool {
 	for i, t := range list.Tools {
 		out[i] = visibility.Tool{Name: t.Name, OwnerOnly: t.OwnerOnly}
 		if t.MCP {
-			out[i].Server = cmp.Or(server, "server")
+			out[i].Server = server
 		}
 	}
 	return out

@@ -84,17 +84,21 @@ var errNotActive = errors.New("no other process keeps auditing on, or its settin
 // would wait for each other. The last process to leave has the exclusive lock on h.users until it has restored auditing, so a shared lock
 // is acquired only after that.
 func (h *lease) joinActive() (now status, err error) {
+	f, err := h.readState()
+	if err != nil {
+		return now, errNotActive // as for most starts, which the next step would cost time
+	}
 	boot, err := bootID()
 	if err != nil {
 		return now, err
 	}
-	if f, err := h.readState(); err != nil || f.boot != boot {
+	if f.boot != boot {
 		return now, errNotActive
 	}
 	if err := flock(h.users, unix.LOCK_SH|unix.LOCK_NB); err != nil {
 		return now, err
 	}
-	f, err := h.readState() // the last lease may have ended since
+	f, err = h.readState() // the last lease may have ended since
 	if err == nil && f.boot == boot {
 		now, err = getStatus(h.control)
 	}

@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"encoding/json"
+	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -133,11 +135,9 @@ func merge(into, member map[string]any) {
 	properties, _ := member["properties"].(map[string]any)
 	for name, p := range properties {
 		earlier, ok := into[name]
-		switch {
-		case !ok:
+		if !ok {
 			into[name] = p
-		case equalJSON(earlier, p):
-		default:
+		} else if !reflect.DeepEqual(earlier, p) {
 			into[name] = alternatives(earlier, p)
 		}
 	}
@@ -147,21 +147,13 @@ func merge(into, member map[string]any) {
 func alternatives(a, b any) any {
 	if m, ok := a.(map[string]any); ok && len(m) == 1 {
 		if list, ok := m["anyOf"].([]any); ok {
-			for _, x := range list {
-				if equalJSON(x, b) {
-					return a
-				}
+			if slices.ContainsFunc(list, func(x any) bool { return reflect.DeepEqual(x, b) }) {
+				return a
 			}
 			return map[string]any{"anyOf": append(append([]any{}, list...), b)}
 		}
 	}
 	return map[string]any{"anyOf": []any{a, b}}
-}
-
-func equalJSON(a, b any) bool {
-	x, errA := json.Marshal(a)
-	y, errB := json.Marshal(b)
-	return errA == nil && errB == nil && string(x) == string(y)
 }
 
 // resolve returns the definition that a reference within the schema names; nil for another reference.
@@ -201,11 +193,7 @@ func names(v any) (out []string) {
 
 func union(a, b []string) []string {
 	for _, x := range b {
-		found := false
-		for _, y := range a {
-			found = found || x == y
-		}
-		if !found {
+		if !slices.Contains(a, x) {
 			a = append(a, x)
 		}
 	}
@@ -214,10 +202,8 @@ func union(a, b []string) []string {
 
 func intersection(a, b []string) (out []string) {
 	for _, x := range a {
-		for _, y := range b {
-			if x == y {
-				out = append(out, x)
-			}
+		if slices.Contains(b, x) {
+			out = append(out, x)
 		}
 	}
 	return out

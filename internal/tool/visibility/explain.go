@@ -72,7 +72,7 @@ func (e *evaluation) step(a *author, s *stage, i int) Step {
 			}
 		}
 		return step
-	case s.absent:
+	case s.absent():
 		return Step{Label: s.label, Result: "absent"}
 	}
 	step := Step{Label: s.label, Result: "keep"}

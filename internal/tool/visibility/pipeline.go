@@ -1,6 +1,7 @@
 package visibility
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy/toolset"
@@ -25,9 +26,11 @@ const (
 type stage struct {
 	label   string
 	filters []filter
-	absent  bool // the policy has nothing for it
 	tooDeep *toolset.Rule
 }
+
+// absent reports that the policy has nothing for the stage.
+func (s *stage) absent() bool { return len(s.filters) == 0 && s.tooDeep == nil }
 
 // filter is one list of denied and one of allowed tools.
 type filter struct {
@@ -47,20 +50,22 @@ type pipeline struct {
 
 func (p *pipeline) build() {
 	c, l := p.caller, p.layer
-	agent, _ := p.named(&l.Agent, c.Agent, "agent")
-	if c.Agent == "" {
-		agent = nil
+	var agent *toolset.Stage
+	if c.Agent != "" {
+		agent = p.named(&l.Agent, c.Agent, "agent")
 	}
-	profile := p.chosenProfile(agent)
-	p.add(labelled(labelProfile, profile), p.profileFilters(profile, agent)...)
+	profile := cmp.Or(c.Profile, chosenProfile(agent, l.Global))
+	filters := p.profileFilters(profile, agent, l.Global)
+	filters = append(filters, p.whole(p.named(&l.Profile, profile, "profile"))...)
+	p.add(labelled(labelProfile, profile), filters...)
 
-	provider, _ := p.named(&l.Provider, c.Provider, "provider")
-	if c.Provider == "" {
-		provider = nil
-	}
 	global, agents := providerOf(l.Global, c), providerOf(agent, c)
-	p.addProviderProfile(provider, global, agents)
-
+	if c.Provider != "" {
+		profile := chosenProfile(agents, global)
+		filters := p.whole(p.named(&l.Provider, c.Provider, "provider"))
+		filters = append(filters, p.profileFilters(profile, agents, global)...)
+		p.add(labelled(labelProviderProfile, cmp.Or(profile, c.Provider)), filters...)
+	}
 	p.add(labelGlobal, p.own(l.Global)...)
 	if c.Provider != "" {
 		p.add(labelGlobalProvider, p.own(global)...)
@@ -71,8 +76,7 @@ func (p *pipeline) build() {
 	if c.Agent != "" && c.Provider != "" {
 		p.add(labelled(labelAgentProvider, c.Agent), p.own(agents)...)
 	}
-	group, _ := p.named(&l.Group, c.Group, "group")
-	p.add(labelGroup, p.whole(group)...)
+	p.add(labelGroup, p.whole(p.named(&l.Group, c.Group, "group"))...)
 	if c.Sandboxed {
 		p.add(labelSandbox, p.whole(l.Sandbox)...)
 	}
@@ -91,7 +95,7 @@ func labelled(label, name string) string {
 }
 
 func (p *pipeline) add(label string, filters ...filter) {
-	p.stages = append(p.stages, stage{label: label, filters: filters, absent: len(filters) == 0})
+	p.stages = append(p.stages, stage{label: label, filters: filters})
 }
 
 // defaultDepth is how deep sub-agents may be where no policy says.
@@ -104,72 +108,42 @@ func (p *pipeline) limitDepth() {
 		rule.ID += ".max_depth"
 	}
 	if p.caller.Depth > most {
-		last := &p.stages[len(p.stages)-1]
-		last.absent, last.tooDeep = false, &rule
+		p.stages[len(p.stages)-1].tooDeep = &rule
 	}
 }
 
 // named returns the stage of a name. Where the stage for all has to serve a name, it warns.
-func (p *pipeline) named(n *toolset.Named, name, kind string) (s *toolset.Stage, own bool) {
-	s, own = n.For(name)
+func (p *pipeline) named(n *toolset.Named, name, kind string) *toolset.Stage {
+	s, own := n.For(name)
 	if s != nil && !own && name != "" && len(n.Names) > 0 {
 		p.warn("%s %q has no table: that of all applies", kind, name)
 	}
-	return s, own
+	return s
 }
 
-// chosenProfile is the profile that the caller names, else the agent's, else the global one.
-func (p *pipeline) chosenProfile(agent *toolset.Stage) string {
-	for _, s := range []*toolset.Stage{agent, p.layer.Global} {
-		if p.caller.Profile != "" {
-			break
-		}
+// chosenProfile is the profile of the first of the stages that names one.
+func chosenProfile(stages ...*toolset.Stage) string {
+	for _, s := range stages {
 		if s != nil && s.Profile.Text != "" {
 			return s.Profile.Text
 		}
 	}
-	return p.caller.Profile
+	return ""
 }
 
-// profileFilters are those of a profile, with what the stages that choose it add to its list, and those of the authority.
-func (p *pipeline) profileFilters(name string, choosers ...*toolset.Stage) (all []filter) {
+// profileFilters are those of a profile, with what the stages that choose it add to its list.
+func (p *pipeline) profileFilters(name string, choosers ...*toolset.Stage) []filter {
+	s := p.layer.Profiles[name]
+	if s == nil {
+		return nil
+	}
 	var also []toolset.Entry
-	for _, s := range append(choosers, p.layer.Global) {
-		if s != nil && s.Profile.Text == name {
-			also = append(also, s.AlsoAllow...)
+	for _, chooser := range choosers {
+		if chooser != nil && chooser.Profile.Text == name {
+			also = append(also, chooser.AlsoAllow...)
 		}
 	}
-	if s := p.layer.Profiles[name]; s != nil {
-		all = append(all, p.stage(s, also)...)
-		all = append(all, p.stage(providerOf(s, p.caller), nil)...)
-	}
-	s, _ := p.named(&p.layer.Profile, name, "profile")
-	return append(all, p.whole(s)...)
-}
-
-func (p *pipeline) addProviderProfile(provider, global, agent *toolset.Stage) {
-	name := ""
-	for _, s := range []*toolset.Stage{global, agent} { // the agent's counts, as with the profile
-		if s != nil && s.Profile.Text != "" {
-			name = s.Profile.Text
-		}
-	}
-	filters := p.whole(provider)
-	if s := p.layer.Profiles[name]; s != nil && name != "" {
-		var also []toolset.Entry
-		for _, chooser := range []*toolset.Stage{global, agent} {
-			if chooser != nil && chooser.Profile.Text == name {
-				also = append(also, chooser.AlsoAllow...)
-			}
-		}
-		filters = append(filters, p.stage(s, also)...)
-	}
-	if name == "" {
-		name = p.caller.Provider
-	}
-	if p.caller.Provider != "" {
-		p.add(labelled(labelProviderProfile, name), filters...)
-	}
+	return append(p.stage(s, also), p.stage(providerOf(s, p.caller), nil)...)
 }
 
 // providerOf is a stage's own stage for the caller's provider: that of PROVIDER/MODEL, else that of PROVIDER.
