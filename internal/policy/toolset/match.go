@@ -81,6 +81,8 @@ type Target struct {
 	Given  string // in the normal form, as it was given
 	Bare   string // of an MCP server's tool its name there, in the normal form; else ""
 	Plugin string // the plugin that brings it; "" for none
+
+	BarePlugin string // the plugin of a table for the bare name, which a server may have chosen for it
 }
 
 // Matcher finds the entry of a list of patterns that matches a tool.
@@ -158,10 +160,11 @@ func (m *Matcher) Find(t *Target, wide bool) *Entry {
 	if e := m.all; e != nil {
 		return e
 	}
-	if t.Plugin != "" {
-		if e := cmp.Or(m.plugin, m.plugins[t.Plugin]); e != nil {
-			return e
-		}
+	if e := m.byPlugin(t.Plugin); e != nil {
+		return e
+	}
+	if e := m.byPlugin(t.BarePlugin); e != nil && wide {
+		return e
 	}
 	if e := m.find(t.Name); e != nil || !wide {
 		return e
@@ -172,6 +175,13 @@ func (m *Matcher) Find(t *Target, wide bool) *Entry {
 		}
 	}
 	return m.find(t.Bare)
+}
+
+func (m *Matcher) byPlugin(plugin string) *Entry {
+	if plugin == "" {
+		return nil
+	}
+	return cmp.Or(m.plugin, m.plugins[plugin])
 }
 
 func (m *Matcher) find(name string) *Entry {

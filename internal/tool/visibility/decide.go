@@ -45,8 +45,9 @@ type author struct {
 	layer   *toolset.Layer
 	stages  []stage
 	targets []toolset.Target // of each tool: aliases are the author's own
-	tables  []settings
-	implied map[int][]int // by tool: those that imply it
+	tables  []settings       // of each tool
+	bare    []settings       // the same by tables that only match its bare name
+	implied map[int][]int    // by tool: those that imply it
 }
 
 func newEvaluation(set *toolset.Set, c Caller, given []Tool) *evaluation {
@@ -128,18 +129,18 @@ func (e *evaluation) checkCollisions() {
 func (e *evaluation) checkTables(a *author) {
 	model := strings.ToLower(e.caller.Provider + "/" + e.caller.Model)
 	for i := range e.tools {
-		s := &a.tables[i]
-		if s.forbidden != nil {
-			e.remove(i, labelTools, Forbidden, s.forbidden.ID("constraints.forbidden"))
+		for _, s := range []*settings{&a.tables[i], &a.bare[i]} {
+			if s.forbidden != nil {
+				e.remove(i, labelTools, Forbidden, s.forbidden.ID("constraints.forbidden"))
+			}
+			if s.models != nil && (e.caller.Provider == "" || !s.seenBy(model)) {
+				e.remove(i, labelTools, Models, s.models.ID("models"))
+			}
+			if s.ownerOnly != nil && !e.caller.Owner {
+				e.remove(i, labelOwner, OwnerOnly, s.ownerOnly.ID("owner_only"))
+			}
 		}
-		if s.models != nil && (e.caller.Provider == "" || !s.seenBy(model)) {
-			e.remove(i, labelTools, Models, s.models.ID("models"))
-		}
-		switch {
-		case e.caller.Owner:
-		case s.ownerOnly != nil:
-			e.remove(i, labelOwner, OwnerOnly, s.ownerOnly.ID("owner_only"))
-		case e.tools[i].ownerOnly:
+		if e.tools[i].ownerOnly && !e.caller.Owner {
 			e.remove(i, labelOwner, OwnerOnly, toolset.Rule{})
 		}
 	}

@@ -1,6 +1,7 @@
 package visibility
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -10,6 +11,19 @@ import (
 // settings are what one author's tables say about a tool, the most special table last.
 type settings struct {
 	forbidden, models, ownerOnly *toolset.Tool // the table that decides; nil where it isn't so
+}
+
+// set applies a table over the earlier ones.
+func (s *settings) set(t *toolset.Tool) {
+	if t.OwnerOnly != nil {
+		s.ownerOnly = where(t, *t.OwnerOnly)
+	}
+	if t.Forbidden != nil {
+		s.forbidden = where(t, *t.Forbidden)
+	}
+	if t.HasModels {
+		s.models = t
+	}
 }
 
 // seenBy reports whether the models of the table include PROVIDER/MODEL, in lower case.
@@ -26,7 +40,7 @@ func (s *settings) seenBy(model string) bool {
 // resolve finds each tool's target, its settings, and the tools that imply it.
 func (a *author) resolve(tools []candidate) {
 	a.targets = make([]toolset.Target, len(tools))
-	a.tables = make([]settings, len(tools))
+	a.tables, a.bare = make([]settings, len(tools)), make([]settings, len(tools))
 	for i, t := range tools {
 		given := toolset.Normal(t.name)
 		a.targets[i] = toolset.Target{Name: a.layer.Canonical(given), Given: given, Bare: toolset.Normal(t.bare)}
@@ -37,31 +51,32 @@ func (a *author) resolve(tools []candidate) {
 	}
 }
 
-// table adds one table to the settings of the tools that it's about.
+// table adds one table to the settings of the tools that it's about. A table that only matches the bare name of a server's tool, which the
+// server has chosen, restricts it: it takes no restriction away, and gives the tool no place in a plugin's group and no implied tools.
 func (a *author) table(t *toolset.Tool) {
 	m := a.layer.Matcher([]toolset.Entry{t.Pattern})
-	implies := a.layer.Matcher(t.Implies)
+	var implied []int
+	if len(t.Implies) > 0 {
+		implies := a.layer.Matcher(t.Implies)
+		for j := range a.targets {
+			if implies.Find(&a.targets[j], false) != nil {
+				implied = append(implied, j)
+			}
+		}
+	}
 	for i := range a.targets {
-		if m.Find(&a.targets[i], true) == nil {
+		target := &a.targets[i]
+		if m.Find(target, false) == nil {
+			if m.Find(target, true) != nil {
+				a.bare[i].set(t)
+				target.BarePlugin = cmp.Or(t.Plugin, target.BarePlugin)
+			}
 			continue
 		}
-		s := &a.tables[i]
-		if t.Plugin != "" {
-			a.targets[i].Plugin = t.Plugin
-		}
-		if t.OwnerOnly != nil {
-			s.ownerOnly = where(t, *t.OwnerOnly)
-		}
-		if t.Forbidden != nil {
-			s.forbidden = where(t, *t.Forbidden)
-		}
-		if t.HasModels {
-			s.models = t
-		}
-		for j := range a.targets {
-			if len(t.Implies) > 0 && implies.Find(&a.targets[j], false) != nil {
-				a.implied[j] = append(a.implied[j], i)
-			}
+		a.tables[i].set(t)
+		target.Plugin = cmp.Or(t.Plugin, target.Plugin)
+		for _, j := range implied {
+			a.implied[j] = append(a.implied[j], i)
 		}
 	}
 }
