@@ -30,7 +30,8 @@ const minScore = 85
 var deciding = []string{
 	"internal/policy", "internal/policy/envname", "internal/policy/explain", "internal/policy/fspath", "internal/policy/netname",
 	"internal/policy/policyfile", "internal/policy/tomltext", "internal/loader/image", "internal/seccomp", "internal/landlock",
-	"internal/egress", "internal/egress/dns", "internal/audit",
+	"internal/egress", "internal/egress/dns", "internal/audit", "internal/policy/toolset", "internal/tool/catalog",
+	"internal/tool/visibility",
 }
 
 // integrated are packages that tests of the real programs check (test/run, test/net, test/daemon), whose processes have no mutants.
@@ -49,6 +50,7 @@ var checkedBy = map[string][]string{
 	"internal/policy/hostfs":   {"internal/policy/policyfile"},
 	"internal/policy/netname":  {"internal/policy"},
 	"internal/policy/tomltext": {"internal/policy/explain", "internal/policy/policyfile"},
+	"internal/policy/toolset":  {"internal/tool/visibility"},
 	"internal/loader/bpffs":    {"internal/loader", "internal/loader/cgroupsock"},
 	"internal/loader/image":    {"internal/loader"}, // TestAgree compares the BPF programs' decisions with the policy's
 	"internal/egress/dns":      {"internal/egress"},

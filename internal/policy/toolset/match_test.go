@@ -32,6 +32,51 @@ func TestGlob(t *testing.T) {
 	}
 }
 
+// The entry of the list is found, also through a group, and what is wide only where that's asked for.
+func TestMatcher(t *testing.T) {
+	l := &Layer{Groups: map[string][]Entry{"fs": {{Text: "read"}, {Text: "group:write"}}, "write": {{Text: "wr*"}}}, Aliases: map[string]string{"cat": "read"}}
+	list := []Entry{{Text: "group:fs"}, {Text: "Web-Fetch"}, {Text: "group:contacts"}, {Text: "*_x"}}
+	m := l.Matcher(list)
+	for _, row := range []struct {
+		target       Target
+		narrow, wide string
+	}{
+		{Target{Name: "read"}, "group:fs", "group:fs"},
+		{Target{Name: "write"}, "group:fs", "group:fs"},
+		{Target{Name: "web_fetch"}, "Web-Fetch", "Web-Fetch"},
+		{Target{Name: "rea"}, "", ""},
+		{Target{Name: "wait"}, "", ""},
+		{Target{Name: "a_x"}, "*_x", "*_x"},
+		{Target{Name: "mcp__s__read", Given: "mcp__s__read", Bare: "read"}, "", "group:fs"},
+		{Target{Name: "bash", Given: "wrap"}, "", "group:fs"},
+		{Target{Name: "a", Plugin: "contacts"}, "group:contacts", "group:contacts"},
+		{Target{Name: "a", BarePlugin: "contacts"}, "", "group:contacts"},
+		{Target{Name: "a", Plugin: "other"}, "", ""},
+	} {
+		for wide, want := range map[bool]string{false: row.narrow, true: row.wide} {
+			got := ""
+			if e := m.Find(&row.target, wide); e != nil {
+				got = e.Text
+			}
+			if got != want {
+				t.Errorf("%+v, wide %t: %q, want %q", row.target, wide, got, want)
+			}
+		}
+	}
+	for pattern, yes := range map[string]bool{"group:plugins": true, "group:all": true, "cat": false} {
+		m := l.Matcher([]Entry{{Text: pattern}})
+		if got := m.Find(&Target{Name: "a", Plugin: "x"}, false) != nil; got != yes {
+			t.Errorf("%s: %t", pattern, got)
+		}
+	}
+	if m := l.Matcher([]Entry{{Text: "cat"}}); m.Find(&Target{Name: "read"}, false) == nil {
+		t.Error("an alias doesn't stand for its tool")
+	}
+	if m := l.Matcher([]Entry{{Text: "group:plugins"}}); m.Find(&Target{Name: "a"}, true) != nil {
+		t.Error("a tool without a plugin is in group:plugins")
+	}
+}
+
 func FuzzGlob(f *testing.F) {
 	f.Add("a*b", "axxb")
 	f.Add("**", "")

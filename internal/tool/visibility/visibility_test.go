@@ -95,6 +95,11 @@ func TestDecide(t *testing.T) {
 		{"a provider", "[authorities.global.providers.openai]\ndeny = [\"edit\"]", Caller{Provider: "OpenAI"}, "read edit", "read"},
 		{"a model's own stage", "[authorities.global.providers]\nopenai = { deny = [\"edit\"] }\n\"openai/gpt-5.2\" = { deny = [\"read\"] }", Caller{Provider: "openai", Model: "gpt-5.2"}, "read edit", "edit"},
 		{"a provider's profile", "[authorities.global.providers.google]\nprofile = \"minimal\"\nalso_allow = [\"read\"]", Caller{Provider: "google"}, all, "read session_status"},
+		{"an agent's stage for a provider", "[authorities.agent.x.providers.openai]\ndeny = [\"edit\"]", Caller{Agent: "x", Provider: "openai"}, "read edit", "read"},
+		{"not for another provider", "[authorities.agent.x.providers.openai]\ndeny = [\"edit\"]", Caller{Agent: "x", Provider: "google"}, "read edit", "read edit"},
+		{"nor without one", "[authorities.agent.x.providers.openai]\ndeny = [\"edit\"]", Caller{Agent: "x"}, "read edit", "read edit"},
+		{"a profile in another stage", "[authorities.sandbox]\nprofile = \"minimal\"\nalso_allow = [\"read\"]", Caller{Sandboxed: true}, all, "read session_status"},
+		{"a list that is empty isn't unknown", "[authorities.group.x]\nallow = []\non_unknown = \"strip\"", Caller{Group: "x"}, "read", ""},
 		{"a group", "[authorities.group.family]\nallow = [\"message\"]", Caller{Group: "family"}, all, "message"},
 		{"a sandbox", "[authorities.sandbox]\ndeny = [\"gateway\"]", Caller{Sandboxed: true}, "gateway read", "read"},
 		{"no sandbox", "[authorities.sandbox]\ndeny = [\"gateway\"]", Caller{}, "gateway read", "gateway read"},
@@ -163,10 +168,27 @@ func TestAuthors(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	set := load(t, "[authorities.global]\nallow = [\"voice_*\", \"telephone\", \"canvas\", \"read\"]\n[authorities.agent]\ndeny = []\n[authorities.agent.x]\n", "")
+	if r := Decide(set, Caller{Agent: "x"}, named("read voice_x telephone")); len(r.Warnings) > 0 {
+		t.Errorf("%q", r.Warnings)
+	}
+	if r := Decide(load(t, "[authorities.agent]\ndeny = []\n", ""), Caller{Agent: "y"}, named("read")); len(r.Warnings) > 0 {
+		t.Errorf("without a table for any agent: %q", r.Warnings)
+	}
 	r := Decide(set, Caller{Agent: "y"}, named("read"))
 	want := []string{`agent "y" has no table: that of all applies`, "tools: tools.global allowlist contains unknown entries (voice_*, telephone)"}
 	if !slices.Equal(r.Warnings, want) {
 		t.Errorf("%q", r.Warnings)
+	}
+}
+
+// The host may mark a tool as the owner's, too.
+func TestMarkOfTheList(t *testing.T) {
+	set, given := load(t, "", ""), []Tool{{Name: "x", OwnerOnly: true}, {Name: "y"}}
+	if got := visible(Decide(set, Caller{}, given)); got != "y" {
+		t.Errorf("sees %q", got)
+	}
+	if got := visible(Decide(set, Caller{Owner: true}, given)); got != "x y" {
+		t.Errorf("the owner sees %q", got)
 	}
 }
 
@@ -184,6 +206,15 @@ func TestExplain(t *testing.T) {
 	}
 	if r := e.Removed; r == nil || r.Reason != Denied || r.Rule.ID != "authorities.agent.x.deny" || r.Rule.At.Line != 5 {
 		t.Errorf("%+v", e.Removed)
+	}
+	if last := e.Stages[len(e.Stages)-1]; last.Pattern != "w*" || last.Rule.ID != "authorities.agent.x.deny" {
+		t.Errorf("%+v", last)
+	}
+	if e := Explain(set, c, nil, "exec"); e.Removed.Reason != NotAllowed || e.Stages[len(e.Stages)-1].Pattern != "" || e.Removed.Rule.At.Line != 3 {
+		t.Errorf("%+v", e)
+	}
+	if e := Explain(set, c, named("read"), "read"); e.Name != "read" || e.Normal != "read" || e.Removed != nil {
+		t.Errorf("the first of the list: %+v", e)
 	}
 	if e := Explain(set, c, nil, "read"); e.Removed != nil || e.Stages[len(e.Stages)-1].Label != "group tools.allow" || e.Stages[3].Pattern != "group:fs" {
 		t.Errorf("%+v", e)
