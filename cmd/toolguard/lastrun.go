@@ -45,6 +45,7 @@ func (f *execFlags) run(c *policy.Compiled, argv []string, r session.Result) use
 		Total: r.Total, Removed: r.RemovedEnv,
 		Flags: userfiles.Flags{
 			Dir: dir, Presets: f.presets, Tool: f.tool, Agent: f.agent, Workspace: f.workspace, Limits: f.limits, NoDetect: f.noDetect,
+			Environment: f.caller.environment, DefaultEnvironment: f.caller.defaultEnvironment,
 			Command: f.command, Backend: f.backend, Daemon: f.daemon, Degraded: f.degraded,
 		},
 	}
@@ -71,7 +72,7 @@ func flagsOf(r *userfiles.Run) (policyFlags, backendFlags) {
 	f := &r.Flags
 	p := policyFlags{
 		presets: f.Presets, files: f.Policies, tool: f.Tool, agent: f.Agent, workspace: f.Workspace, limits: f.Limits, noDetect: f.NoDetect,
-		command: f.Command, dir: f.Dir,
+		command: f.Command, dir: f.Dir, caller: caller{environment: f.Environment, defaultEnvironment: f.DefaultEnvironment},
 	}
 	return p, backendFlags{backend: f.Backend, daemon: f.Daemon, degraded: f.Degraded}
 }

@@ -67,6 +67,7 @@ func (p *policyFlags) defineFiles(cmd *cobra.Command, help string) {
 func (p *policyFlags) defineContext(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&p.tool, "tool", "", "on behalf of which tool: the policy's [tools.`NAME`.access] applies too")
+	p.caller.defaultEnvironment = os.Getenv("TOOLGUARD_ENVIRONMENT")
 	cmd.Flags().StringVar(&p.caller.environment, "environment", "", "which environment of the policy applies: one of `NAME`s in [environments] (default: $TOOLGUARD_ENVIRONMENT, else the policy's own choice)")
 	cmd.Flags().StringVar(&p.agent, "agent", "", "on behalf of which agent: the policy's rules for `NAME` apply too")
 	p.defineWorkspace(cmd)
@@ -175,7 +176,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	src, doc, err := policyfile.Load(policyfile.Request{
 		Policies: slices.Concat(p.presets, p.files), AddDetected: p.presets != nil, HostDir: hostPolicies,
 		Tool: p.tool, Agent: p.agent, Profile: p.caller.profile, Provider: p.caller.provider, Group: p.caller.group, Depth: int(p.caller.depth),
-		Environment: p.caller.environment, DefaultEnvironment: os.Getenv("TOOLGUARD_ENVIRONMENT"),
+		Environment: p.caller.environment, DefaultEnvironment: p.caller.defaultEnvironment,
 		Workspace: p.workspace, NeverHome: never, Limits: p.limits, Command: p.command, NoDetect: p.noDetect,
 		Dir: dir, Home: userHome, Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: hidden,
 	}, files)

@@ -22,6 +22,8 @@ import (
 type caller struct {
 	profile, provider, model, group, environment string
 
+	defaultEnvironment string // of TOOLGUARD_ENVIRONMENT, which a project's files can set: agent ignores it
+
 	owner bool
 	depth uint16
 }

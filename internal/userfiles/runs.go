@@ -39,18 +39,20 @@ type Run struct {
 
 // Flags are the flags of the run that select the policy. Files are absolute.
 type Flags struct {
-	Dir       string   `json:"dir"`               // the current folder
-	Presets   []string `json:"presets,omitempty"` // of the coding agent that ran: they precede the files
-	Policies  []string `json:"policies,omitempty"`
-	Tool      string   `json:"tool,omitempty"`
-	Agent     string   `json:"agent,omitempty"`
-	Workspace string   `json:"workspace,omitempty"`
-	Limits    string   `json:"limits,omitempty"`
-	NoDetect  bool     `json:"no_detect,omitempty"`
-	Command   string   `json:"command,omitempty"`
-	Backend   string   `json:"backend,omitempty"`
-	Daemon    string   `json:"daemon,omitempty"`
-	Degraded  []string `json:"allow_degraded,omitempty"`
+	Dir                string   `json:"dir"`               // the current folder
+	Presets            []string `json:"presets,omitempty"` // of the coding agent that ran: they precede the files
+	Policies           []string `json:"policies,omitempty"`
+	Tool               string   `json:"tool,omitempty"`
+	Agent              string   `json:"agent,omitempty"`
+	Workspace          string   `json:"workspace,omitempty"`
+	Limits             string   `json:"limits,omitempty"`
+	NoDetect           bool     `json:"no_detect,omitempty"`
+	Environment        string   `json:"environment,omitempty"`
+	DefaultEnvironment string   `json:"default_environment,omitempty"`
+	Command            string   `json:"command,omitempty"`
+	Backend            string   `json:"backend,omitempty"`
+	Daemon             string   `json:"daemon,omitempty"`
+	Degraded           []string `json:"allow_degraded,omitempty"`
 }
 
 // Denial is a stored denial: fields of event.Event.
