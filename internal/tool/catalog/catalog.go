@@ -16,16 +16,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/toolguard/toolguard/internal/tool/strictjson"
 )
 
-// MaxSize is the size of the largest list, in bytes, and maxDepth how deep its JSON may be.
-const (
-	MaxSize  = 16 << 20
-	maxDepth = 256
-)
+// MaxSize is the size of the largest list, in bytes.
+const MaxSize = 16 << 20
 
 // Tool is one tool of a List.
 type Tool struct {
@@ -39,15 +37,9 @@ type Tool struct {
 // List is a parsed list.
 type List struct {
 	Tools   []Tool
-	outer   []member // the object around the list, in its order; nil for a bare list
+	outer   []strictjson.Member // the object around the list, in its order; nil for a bare list
 	key     string   // of the list in the object
 	entries []entry
-}
-
-// member is a key of an object with its value.
-type member struct {
-	key   string
-	value json.RawMessage
 }
 
 // entry is one element of the list. Gemini's may have several tools.
@@ -68,7 +60,7 @@ func Parse(text []byte) (*List, error) {
 	if len(text) > MaxSize {
 		return nil, fmt.Errorf("the list of tools is larger than %d MiB", MaxSize>>20)
 	}
-	if err := check(text); err != nil {
+	if err := strictjson.Check(text); err != nil {
 		return nil, fmt.Errorf("the list of tools: %w", err)
 	}
 	l := new(List)
@@ -76,17 +68,17 @@ func Parse(text []byte) (*List, error) {
 	tools := json.RawMessage(text)
 	if jsontext.Value(text).Kind() == '{' {
 		var err error
-		if l.outer, err = members(text); err != nil {
+		if l.outer, err = strictjson.Members(text); err != nil {
 			return nil, fmt.Errorf("the list of tools: %w", err)
 		}
-		i := slices.IndexFunc(l.outer, func(m member) bool { return m.key == keyTools })
+		i := slices.IndexFunc(l.outer, func(m strictjson.Member) bool { return m.Key == keyTools })
 		if i < 0 {
-			i = slices.IndexFunc(l.outer, func(m member) bool { return m.key == keyDeclarations })
+			i = slices.IndexFunc(l.outer, func(m strictjson.Member) bool { return m.Key == keyDeclarations })
 		}
 		if i < 0 {
 			return nil, errors.New("the list of tools is an object without tools or functionDeclarations")
 		}
-		l.key, tools = l.outer[i].key, l.outer[i].value
+		l.key, tools = l.outer[i].Key, l.outer[i].Value
 	}
 	var entries []json.RawMessage
 	if err := json.Unmarshal(tools, &entries); err != nil {
@@ -123,7 +115,7 @@ func (l *List) read(entries []json.RawMessage) error {
 
 // parseTool reads one tool of entry i.
 func parseTool(raw json.RawMessage, i int) (t Tool, err error) {
-	e, err := object(raw)
+	e, err := strictjson.Object(raw)
 	if err != nil {
 		return t, fmt.Errorf("tool %d of the list: %w", i+1, err)
 	}
@@ -134,7 +126,7 @@ func parseTool(raw json.RawMessage, i int) (t Tool, err error) {
 	own := e
 	if e["name"] == nil && e["function"] != nil {
 		t.nested = "function"
-		if own, err = object(e["function"]); err != nil {
+		if own, err = strictjson.Object(e["function"]); err != nil {
 			return t, fmt.Errorf("the function of tool %d: %w", i+1, err)
 		}
 	}
@@ -156,22 +148,6 @@ func parseTool(raw json.RawMessage, i int) (t Tool, err error) {
 	return t, nil
 }
 
-// object reads an object in which no two keys differ in case alone.
-func object(raw json.RawMessage) (map[string]json.RawMessage, error) {
-	if jsontext.Value(raw).Kind() != '{' {
-		return nil, errors.New("it's no object")
-	}
-	list, err := members(raw)
-	if err != nil {
-		return nil, err
-	}
-	m := make(map[string]json.RawMessage, len(list))
-	for _, x := range list {
-		m[x.key] = x.value
-	}
-	return m, nil
-}
-
 // hosted is the name of a tool that the model's provider runs: OpenAI's have a type alone ({"type":"web_search"}), Gemini's a key alone
 // ({"googleSearch":{}}). It's "" for any other tool.
 func hosted(e map[string]json.RawMessage) (name string) {
@@ -186,58 +162,6 @@ func hosted(e map[string]json.RawMessage) (name string) {
 		}
 	}
 	return name
-}
-
-// check rejects JSON that isn't read the same everywhere.
-func check(text []byte) error {
-	d := jsontext.NewDecoder(bytes.NewReader(text))
-	for depth := 0; ; {
-		t, err := d.ReadToken()
-		if err != nil {
-			return fmt.Errorf("not valid JSON: %w", err)
-		}
-		switch t.Kind() {
-		case '{', '[':
-			if depth++; depth > maxDepth {
-				return fmt.Errorf("its JSON is more than %d levels deep", maxDepth)
-			}
-		case '}', ']':
-			depth--
-		}
-		if depth == 0 {
-			break
-		}
-	}
-	if _, err := d.ReadToken(); err == nil {
-		return errors.New("there is more after its end")
-	}
-	return nil
-}
-
-// members returns the keys of an object in their order. Two that differ in case alone are an error.
-func members(text []byte) (list []member, err error) {
-	d := jsontext.NewDecoder(bytes.NewReader(text))
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
-	}
-	for d.PeekKind() != '}' {
-		key, err := d.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		name := key.String()
-		for _, m := range list {
-			if strings.EqualFold(m.key, name) {
-				return nil, fmt.Errorf("the keys %q and %q differ in case alone", m.key, name)
-			}
-		}
-		value, err := d.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, member{name, json.RawMessage(value.Clone())})
-	}
-	return list, nil
 }
 
 // Filter writes the list with the tools for which keep is true, in the shape that it came in.
@@ -264,12 +188,12 @@ func (l *List) Filter(keep []bool) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out, _ = jsontext.AppendQuote(out, m.key) // which was valid UTF-8 when it was read
+		out, _ = jsontext.AppendQuote(out, m.Key) // which was valid UTF-8 when it was read
 		out = append(out, ':')
-		if m.key == l.key {
+		if m.Key == l.key {
 			out = append(out, list(kept)...)
 		} else {
-			out = append(out, m.value...)
+			out = append(out, m.Value...)
 		}
 	}
 	return append(out, '}')
