@@ -52,11 +52,11 @@ func (a *app) batch(p *policyFlags, by *backendFlags) error {
 	out := bufio.NewWriter(a.out.W)
 	worst := 0
 	for {
-		line, err := readLine(in)
+		line, err := readLine(in, batchLine)
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil && !errors.Is(err, errLineTooLong) {
+		if _, long := err.(lineTooLong); err != nil && !long {
 			return err
 		}
 		reply, code := b.reply(line, err)
@@ -150,16 +150,19 @@ func (b *batcher) answer(bq *batchQuestion) (output.Answer, error) {
 	return output.AnswerJSON(j.ask(q)), nil
 }
 
-var errLineTooLong = fmt.Errorf("the line is longer than %d bytes", batchLine)
+// lineTooLong is the error for a line of more than that many bytes.
+type lineTooLong int
 
-// readLine reads the next line that isn't blank, or, where one is too long, skips it.
-func readLine(in *bufio.Reader) ([]byte, error) {
+func (n lineTooLong) Error() string { return fmt.Sprintf("the line is longer than %d bytes", int(n)) }
+
+// readLine reads the next line that isn't blank, or skips one that has more than most bytes.
+func readLine(in *bufio.Reader, most int) ([]byte, error) {
 	for {
 		var line []byte
 		long := false
 		for {
 			part, err := in.ReadSlice('\n')
-			if long = long || len(line)+len(part) > batchLine; !long {
+			if long = long || len(line)+len(part) > most; !long {
 				line = append(line, part...)
 			}
 			if err == nil || (errors.Is(err, io.EOF) && (long || len(line) > 0)) {
@@ -170,7 +173,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 			}
 		}
 		if long {
-			return nil, errLineTooLong
+			return nil, lineTooLong(most)
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			return line, nil

@@ -44,6 +44,7 @@ type policyFlags struct {
 	quiet      bool                 // no remarks
 	dir        string               // the current folder; "" is this process's
 	edited     *edited              // a file of the policy with another text than it has; nil: none
+	snapshot   *snapshot            // what each file had when it was read first; nil: it's read each time
 	document   *policyfile.Document // what load has read
 	running    *api.Session         // whose policy it's to be; nil: of a session that this process starts
 }
@@ -172,6 +173,8 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	var files policyfile.Files = hostfs.Machine{}
 	if p.edited != nil {
 		files = p.edited
+	} else if p.snapshot != nil {
+		files = p.snapshot
 	}
 	src, doc, err := policyfile.Load(policyfile.Request{
 		Policies: slices.Concat(p.presets, p.files), AddDetected: p.presets != nil, HostDir: hostPolicies,

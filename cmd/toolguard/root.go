@@ -91,6 +91,7 @@ func tops() []top {
 		{"check", policies, newCheck},
 		{"explain", policies, newExplain},
 		{"tools", policies, newTools},
+		{"gate", policies, newGate},
 		{"why", policies, newWhy},
 		{"allow", policies, newAllow},
 		{"sessions", happened, newSessions},

@@ -20,7 +20,7 @@ func (s *Screen) decision(q explain.Question, a explain.Answer, h backend.Here) 
 	if a.Decision != "allow" {
 		verdict = cs(red, "deny")
 	}
-	rows := [][]cell{{verdict, c(asked(q, a.Target))}, {c("why"), c(whyText(a.Reason, a.Rule) + " (" + string(a.Reason) + ")")}}
+	rows := [][]cell{{verdict, c(asked(q, a.Target))}, {c("why"), c(explain.Why(a.Reason, a.Rule) + " (" + string(a.Reason) + ")")}}
 	if a.Note != "" {
 		rows = append(rows, []cell{c(""), c(a.Note)})
 	}
@@ -126,7 +126,7 @@ func (s *Screen) verdict(l explain.LayerExplanation) {
 	if l.Also != "" {
 		also = ", as it's also " + l.Also
 	}
-	s.line("\n%s %s%s: %s", s.in(bold, l.Authority.String()), verdict, also, whyText(l.Reason, l.Winner()))
+	s.line("\n%s %s%s: %s", s.in(bold, l.Authority.String()), verdict, also, explain.Why(l.Reason, l.Winner()))
 	var rows [][]cell
 	for _, k := range l.Candidates {
 		mark, st := "  ", plain
@@ -140,55 +140,4 @@ func (s *Screen) verdict(l explain.LayerExplanation) {
 	if rows == nil {
 		s.line("  no rule matches; the default is %s", defaultAction(l.DefaultAction))
 	}
-}
-
-// whyText describes a reason; rule is the one that decided, or nil.
-func whyText(r policy.Reason, rule *policy.Rule) string {
-	if r == policy.Protected && rule != nil && rule.Position.File == "builtin:secrets" {
-		return "credentials are kept here"
-	}
-	return reasonText(r)
-}
-
-// reasonText is a reason in words.
-func reasonText(r policy.Reason) string {
-	switch r {
-	case policy.Allowed:
-		return "a rule allows it"
-	case policy.AllowedByDefault:
-		return "no rule matches, and the default is allow"
-	case policy.AllowedNoPolicy:
-		return "no policy declares this resource"
-	case policy.NoRule:
-		return "no rule allows it"
-	case policy.RuleDenies:
-		return "a rule denies it"
-	case policy.OutsideWorkspace:
-		return "it's outside the workspace, and no rule allows it"
-	case policy.WorkspaceEscape:
-		return "it leads out of the workspace, to where no rule allows it"
-	case policy.Protected:
-		return "programs outside the session obey this file, so it's protected"
-	case policy.PathUnresolved:
-		return "the path is too long or too deep to follow"
-	case policy.NoGain:
-		return "it would get more access under its new name"
-	case policy.CommandNotListed:
-		return "this program isn't among those that may run"
-	case policy.ArgsNotListed:
-		return "this program may not run with these arguments"
-	case policy.HostNotListed:
-		return "no rule allows this host"
-	case policy.HostMismatch:
-		return "the name in the request isn't the one that was connected to"
-	case policy.PrivateAddress:
-		return "a name that leads to a private address, or one of this machine's own"
-	case policy.DNSDenied:
-		return "no rule allows looking this name up"
-	case policy.SyscallDenied:
-		return "the session may not make this system call"
-	case policy.Limit:
-		return "a limit was reached"
-	}
-	return string(r)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/session"
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
@@ -188,7 +189,7 @@ func times(n uint64) string {
 func decider(d denials.Denial) string {
 	why := d.Extra["why"] // the mechanism's own words, for what no rule is about
 	if why == "" {
-		why = reasonText(policy.Reason(d.Reason))
+		why = explain.Why(policy.Reason(d.Reason), nil)
 	}
 	switch {
 	case d.Resource == "limits" && d.Place != "":

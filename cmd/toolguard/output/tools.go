@@ -87,18 +87,6 @@ func ToolExplanationJSON(e *visibility.Explanation) ToolExplanation {
 	return out
 }
 
-// removalTexts are the reasons for which a tool is invisible, for people.
-var removalTexts = map[string]string{
-	visibility.BadName:       "no policy can name a tool so: 1 to 128 of A-Z a-z 0-9 _ - . : / @",
-	visibility.NameCollision: "an earlier tool of the list has the same name",
-	visibility.Forbidden:     "the policy forbids it to every model",
-	visibility.Models:        "the policy shows it to other models only (--provider, --model)",
-	visibility.OwnerOnly:     "only the owner sees it (--owner)",
-	visibility.Denied:        "the policy denies it",
-	visibility.NotAllowed:    "the list of allowed tools doesn't have it",
-	visibility.TooDeep:       "sub-agents may not be so deep",
-}
-
 // ToolExplanation is the answer of tools explain.
 func (s *Screen) ToolExplanation(e *visibility.Explanation) {
 	defer s.flush()
@@ -110,7 +98,7 @@ func (s *Screen) ToolExplanation(e *visibility.Explanation) {
 		s.line("%s  %s", s.in(green, "visible"), name)
 	} else {
 		s.line("%s  %s", s.in(red, "not visible"), name)
-		s.line("why  %s: %s", Clean(r.Stage), removalTexts[r.Reason])
+		s.line("why  %s: %s", Clean(r.Stage), r.Why())
 		if r.Rule.ID != "" {
 			s.line("     %s, %s", Clean(r.Rule.ID), Clean(r.Rule.At.String()))
 		}

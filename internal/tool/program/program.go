@@ -5,3 +5,16 @@ package program
 // Inspect returns what a call does beyond the execution of Argv[0] itself: the programs that it runs in turn, scripts, files, addresses,
 // and what isn't clear. A program that isn't listed has no effects.
 func Inspect(c *Call) *Effects { return new(Effects) }
+
+// VariableKind is what an environment variable that a command line assigns does.
+type VariableKind uint8
+
+// The kinds.
+const (
+	Harmless    VariableKind = iota
+	CommandLine              // its value is a command line for a shell
+	Risky                    // programs load or execute what it names, or obey it
+)
+
+// RiskyVariable returns the kind of a variable.
+func RiskyVariable(name string) VariableKind { return Harmless }

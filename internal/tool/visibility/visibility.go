@@ -40,6 +40,21 @@ type Removal struct {
 	Rule          toolset.Rule // empty where no rule of the policy did
 }
 
+// removalTexts are the reasons for which a tool is invisible, for people.
+var removalTexts = map[string]string{
+	BadName:       "no policy can name a tool so: 1 to 128 of A-Z a-z 0-9 _ - . : / @",
+	NameCollision: "an earlier tool of the list has the same name",
+	Forbidden:     "the policy forbids it to every model",
+	Models:        "the policy shows it to other models only (--provider, --model)",
+	OwnerOnly:     "only the owner sees it (--owner)",
+	Denied:        "the policy denies it",
+	NotAllowed:    "the list of allowed tools doesn't have it",
+	TooDeep:       "sub-agents may not be so deep",
+}
+
+// Why is the reason in words.
+func (r *Removal) Why() string { return removalTexts[r.Reason] }
+
 // Result is what a caller sees of a list of tools.
 type Result struct {
 	Tools    []State // in the order that they were given in

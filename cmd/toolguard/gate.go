@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/toolset"
+	"github.com/toolguard/toolguard/internal/tool"
+	"github.com/toolguard/toolguard/internal/tool/gate"
+)
+
+// exitAsk is the exit status for a call about which a person has to be asked.
+const exitAsk = 3
+
+func newGate(a *app) *cobra.Command {
+	var p policyFlags
+	var mode string
+	var batch bool
+	cmd := &cobra.Command{
+		Use:   "gate [flags] < CALL",
+		Short: "whether a tool call may run",
+		Long: `toolguard gate: decide whether a tool call may run. The call is read from standard input as one line of JSON, and the
+answer is written as one:
+
+  {"id":"1","tool":"Bash","arguments":{"command":"git status"}}
+
+A call may also have source, agent, provider, model, group, session, invocation, cwd, owner and depth. Nothing is executed or opened. The exit
+status is 0 if the call may run, 1 if it's denied, 3 if a person has to be asked; 2 without an answer. With --batch, each line is a
+call and is answered by a line, in order; the exit status is 0, or 2 if a line was no call.`,
+		Example: `  echo '{"id":"1","tool":"Bash","arguments":{"command":"git status"}}' | toolguard gate --policy policy.toml
+  toolguard gate --policy policy.toml --batch < calls.jsonl
+  toolguard gate --policy policy.toml --gate strict < call.json     # deny what isn't understood`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := noArgs(cmd, args); err != nil {
+				return err
+			}
+			e, err := a.engine(&p, mode)
+			if err != nil {
+				return err
+			}
+			if batch {
+				return a.gateBatch(e)
+			}
+			return a.gateOne(e)
+		},
+	}
+	p.define(cmd)
+	cmd.Flags().StringVar(&mode, "gate", "", "`on`, off or strict: overrides $TOOLGUARD_GATE, which overrides the policy's [gate]; off doesn't apply to what the host's files turn on")
+	cmd.Flags().BoolVar(&batch, "batch", false, "read calls as JSON lines from standard input, answer each with one")
+	return cmd
+}
+
+// engine loads the policy and all that decides about calls.
+func (a *app) engine(p *policyFlags, mode string) (*tool.Engine, error) {
+	p.files = append([]string{}, p.files...)
+	p.snapshot = newSnapshot()
+	c, err := a.load(p, "")
+	if err != nil {
+		return nil, err
+	}
+	if key := ungated(c); key != nil {
+		return nil, fmt.Errorf("gate doesn't enforce %s (%s): take it out, or submit calls to a host of tools that does", key.ID, key.Position)
+	}
+	set := p.document.Tools()
+	g := set.Gate()
+	if err := switchGate(g, mode, os.Getenv("TOOLGUARD_GATE")); err != nil {
+		return nil, err
+	}
+	return &tool.Engine{
+		Set: set, Gate: g, Files: hostfs.Machine{}, Home: home(), Sandboxed: sandboxed(),
+		Compile: func(s tool.Scope) (*policy.Compiled, error) {
+			q := *p
+			q.tool, q.agent = s.Tool, s.Agent
+			q.caller.provider, q.caller.group, q.caller.depth = s.Provider, s.Group, uint16(min(s.Depth, 1<<16-1))
+			if s.Parent {
+				q.workspace = filepath.Dir(c.Workspace)
+			}
+			return q.load("")
+		},
+	}, nil
+}
+
+// ungated is a key of the policy that gate doesn't enforce; nil for none.
+func ungated(c *policy.Compiled) *policy.Key {
+	for i, k := range c.ToolKeys {
+		if strings.HasPrefix(strings.TrimPrefix(k.ID, "host."), "hooks.") || strings.HasSuffix(k.ID, ".enter") {
+			return &c.ToolKeys[i]
+		}
+	}
+	return nil
+}
+
+// switchGate applies --gate and TOOLGUARD_GATE. A project's files can set the variable, so it only makes the gate stricter.
+func switchGate(g *toolset.Gate, flag, variable string) error {
+	for _, x := range []struct{ name, value string }{{"TOOLGUARD_GATE", variable}, {"--gate", flag}} {
+		switch x.value {
+		case "":
+		case "on", "strict":
+			g.Enabled = true
+			g.Strict = g.Strict || x.value == "strict"
+		case "off":
+			if x.name != "--gate" {
+				return errors.New("TOOLGUARD_GATE can be on or strict: only --gate off turns the gate off")
+			}
+			if g.Host {
+				return errors.New("--gate off: the host's policy turns the gate on, and only root can change that")
+			}
+			g.Enabled = false
+		default:
+			return fmt.Errorf("%s is %q, and not on, off or strict", x.name, x.value)
+		}
+	}
+	return nil
+}
+
+// gateOne answers one call.
+func (a *app) gateOne(e *tool.Engine) error {
+	text, err := io.ReadAll(io.LimitReader(a.in, gate.MaxCall+1))
+	if err != nil {
+		return fmt.Errorf("read the call: %w", err)
+	}
+	c, err := gate.ParseCall(text)
+	if err != nil {
+		return fmt.Errorf("standard input is no call: %w", err)
+	}
+	answer, err := e.Answer(c)
+	if err != nil {
+		return err
+	}
+	if err := a.out.JSONLine(output.GateAnswerJSON(answer)); err != nil {
+		return err
+	}
+	if code := map[string]int{gate.Allow: 0, gate.Deny: exitNo, gate.Ask: exitAsk}[answer.Decision]; code != 0 {
+		return exitStatus(code)
+	}
+	return nil
+}
+
+// gateBatch answers JSON lines until there are no more.
+func (a *app) gateBatch(e *tool.Engine) error {
+	in := bufio.NewReaderSize(a.in, 64<<10)
+	out := bufio.NewWriter(a.out.W)
+	buffered := &output.Screen{W: out}
+	worst := 0
+	for {
+		line, err := readLine(in, gate.MaxCall)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if _, long := err.(lineTooLong); err != nil && !long {
+			return err
+		}
+		answer, ok := gateLine(e, line, err)
+		if !ok {
+			worst = exitTrouble
+		}
+		if err := buffered.JSONLine(output.GateAnswerJSON(answer)); err != nil {
+			return err
+		}
+		if in.Buffered() == 0 { // the host may wait for the answer before it sends the next call
+			if err := out.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if worst != 0 {
+		return exitStatus(worst)
+	}
+	return nil
+}
+
+// gateLine answers one line; ok is false if it's no call.
+func gateLine(e *tool.Engine, line []byte, err error) (a *gate.Answer, ok bool) {
+	c := new(gate.Call)
+	if err == nil {
+		c, err = gate.ParseCall(line)
+	}
+	if err != nil {
+		return gate.Denied(&gate.Call{Tool: c.Tool}, gate.ReasonBadCall, nil, err.Error()), false
+	}
+	if a, err = e.Answer(c); err != nil {
+		return gate.Denied(c, string(policy.EngineError), nil, err.Error()), true
+	}
+	return a, true
+}

@@ -1,0 +1,190 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/tool/patch"
+	"github.com/toolguard/toolguard/internal/tool/program"
+)
+
+// argument judges one value of the call's arguments by its role.
+func (j *judge) argument(v *value, all []value) {
+	if j.done() {
+		return
+	}
+	switch v.role {
+	case roleText, roleCwd: // a working directory needs nothing; what is relative to it does
+	case rolePath:
+		j.pathArgument(v)
+	case rolePatch:
+		if strings.Contains(v.text, "\n") || patch.Looks(v.text) {
+			j.patch(v)
+			return
+		}
+		j.pathArgument(v)
+	case roleURL:
+		j.address(v.text, j.in(v.in), j.method(all))
+	case roleCommand:
+		j.commandLine(v, with(all, v, roleArgv))
+	case roleArgv:
+		if len(with(all, v, roleCommand)) == 0 {
+			j.commandLine(v, nil)
+		}
+	default:
+		switch {
+		case patch.Looks(v.text):
+			j.patch(v)
+		case j.Settings.Kind == "" && looksAbsolute(v.text):
+			j.file(v.text, []string{j.dir}, anyAction)
+		}
+	}
+}
+
+// with returns the values of a role in the object that has v.
+func with(all []value, v *value, role string) (list []value) {
+	for _, o := range all {
+		if o.role == role && o.in == v.in {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// looksAbsolute reports whether a text is nothing but an absolute path. A tool without a kind could use it as one, whatever its argument is
+// called.
+func looksAbsolute(s string) bool {
+	if len(s) > 4096 || strings.ContainsAny(s, "\n\r") {
+		return false
+	}
+	return strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~/") || strings.HasPrefix(s, "$HOME/") || strings.HasPrefix(s, "${HOME}/") ||
+		len(s) > 5 && strings.EqualFold(s[:5], "file:")
+}
+
+// method is the HTTP method that the call names, else GET.
+func (j *judge) method(all []value) string {
+	for _, v := range all {
+		if v.name == "method" && v.text != "" && strings.Trim(v.text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == "" {
+			return strings.ToUpper(v.text)
+		}
+	}
+	return "GET"
+}
+
+// kindActions are what a tool of each kind does to its paths. Moving depends on the argument.
+var kindActions = map[string][]action{
+	"read": {reads}, "list": {lists}, "create": {creates}, "modify": {updates}, "delete": {deletes}, "execute": {executes},
+	"fetch": {anyAction}, "": {anyAction},
+}
+
+// actions are what the call does to the path in an argument.
+func (j *judge) actions(name string) []action {
+	if j.Settings.Kind != "move" {
+		return kindActions[j.Settings.Kind]
+	}
+	switch name {
+	case "source", "src", "from":
+		return []action{deletes}
+	case "destination", "dest", "target", "target_file", "to":
+		return []action{creates}
+	}
+	return []action{deletes, creates}
+}
+
+func (j *judge) pathArgument(v *value) {
+	switch s := scheme(v.text); {
+	case s == "data" || s == "about" || s == "blob":
+		return
+	case s != "" && s != "file":
+		j.address(v.text, nil, "GET")
+		if !strings.Contains(v.text, "..") {
+			return
+		}
+	}
+	for _, a := range j.actions(v.name) {
+		j.file(v.text, j.in(v.in), a)
+	}
+}
+
+// patch judges the files that a patch touches.
+func (j *judge) patch(v *value) {
+	files, err := patch.Files(v.text)
+	if err != nil {
+		j.doubt(v.name, "is a patch that can't be read: "+err.Error())
+		return
+	}
+	dirs := j.in(v.in)
+	for _, f := range files {
+		if j.done() {
+			return
+		}
+		if k := j.Settings.Kind; k == "read" || k == "list" {
+			j.file(f.Path, dirs, reads)
+			continue
+		}
+		switch f.Action {
+		case patch.Create:
+			j.file(f.Path, dirs, creates)
+		case patch.Delete:
+			j.file(f.Path, dirs, deletes)
+		case patch.Move:
+			j.file(f.Path, dirs, deletes)
+			j.file(f.To, dirs, creates)
+		default:
+			j.file(f.Path, dirs, updates)
+		}
+	}
+}
+
+// commandLine judges a command: a text for a shell or a list of words, with further arguments that the call has next to it.
+func (j *judge) commandLine(v *value, more []value) {
+	for _, dir := range j.in(v.in) {
+		j.commandIn(v, more, program.Literal(dir))
+	}
+}
+
+func (j *judge) commandIn(v *value, more []value, dir program.Word) {
+	if v.list == nil {
+		text := v.text
+		for _, m := range more {
+			text += " " + m.text
+			for _, word := range m.list {
+				text += " " + quote(word)
+			}
+		}
+		j.ran = true
+		j.script(&program.Script{Text: text, Shell: j.shell(), Dir: dir}, 0)
+		return
+	}
+	words := slices.Clone(v.list)
+	for _, m := range more {
+		if m.list == nil {
+			j.doubt(m.name, "is a text where a list of arguments is expected")
+		}
+		words = append(words, m.list...)
+	}
+	if len(words) == 0 {
+		return
+	}
+	call := program.Call{Dir: dir}
+	for _, w := range words {
+		if strings.IndexByte(w, 0) >= 0 {
+			j.doubt(fmt.Sprintf("%q", clip(w)), "has a NUL byte")
+			return
+		}
+		call.Argv = append(call.Argv, program.Literal(w))
+	}
+	j.call(&call, 0)
+}
+
+// shell is the shell that runs the commands of calls; "" if it isn't known.
+func (j *judge) shell() string {
+	if j.Gate.Shell == "auto" {
+		return ""
+	}
+	return j.Gate.Shell
+}
+
+// quote writes a word so that a shell reads it as it is.
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -1,0 +1,111 @@
+package gate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/tool/strictjson"
+)
+
+// MaxCall is the size of the largest call, in bytes.
+const MaxCall = 8 << 20
+
+// maxID is the length of the longest id of a call, and of an invocation, in bytes.
+const maxID = 256
+
+// Call is a tool call.
+type Call struct {
+	ID        string
+	Tool      string // its full name: mcp__SERVER__TOOL where an MCP server offers it
+	Server    string // of an MCP server's tool; else ""
+	Bare      string // the name that the server gave it; else ""
+	Arguments json.RawMessage
+
+	Agent, Provider, Model, Group string // the caller; "" where the host names none
+
+	Session, Invocation string
+	Cwd                 string // "" for the workspace
+	Owner               bool
+	Depth               int
+}
+
+// ParseCall reads a call. The error says what is wrong with it; the ID is returned if it could be read all the same.
+func ParseCall(text []byte) (*Call, error) {
+	c := new(Call)
+	if len(text) > MaxCall {
+		return c, fmt.Errorf("the call is larger than %d MiB", MaxCall>>20)
+	}
+	if err := strictjson.Check(text); err != nil {
+		return c, err
+	}
+	keys, err := strictjson.Object(text)
+	if err != nil {
+		return c, err
+	}
+	fields := map[string]any{
+		"id": &c.ID, "tool": &c.Tool, "arguments": &c.Arguments, "agent": &c.Agent, "provider": &c.Provider, "model": &c.Model,
+		"group": &c.Group, "session": &c.Session, "invocation": &c.Invocation, "cwd": &c.Cwd, "owner": &c.Owner, "depth": &c.Depth,
+	}
+	var source string
+	fields["source"] = &source
+	for key, value := range keys {
+		field, ok := fields[key]
+		if !ok {
+			return c, fmt.Errorf("a call has no key %q", key)
+		}
+		if string(value) == "null" {
+			continue // as if it weren't there
+		}
+		if json.Unmarshal(value, field) != nil {
+			return c, fmt.Errorf("%s has the wrong type", key)
+		}
+	}
+	return c, c.check(source)
+}
+
+func (c *Call) check(source string) error {
+	for _, x := range []struct{ name, value string }{{"id", c.ID}, {"invocation", c.Invocation}} {
+		if len(x.value) > maxID {
+			return fmt.Errorf("%s is longer than %d bytes", x.name, maxID)
+		}
+	}
+	switch {
+	case c.ID == "":
+		return errors.New("the call has no id")
+	case c.Tool == "":
+		return errors.New("the call names no tool")
+	case len(c.Arguments) == 0 || c.Arguments[0] != '{':
+		return errors.New("arguments is no object")
+	case c.Depth < 0:
+		return errors.New("depth is negative")
+	case c.Model != "" && c.Provider == "":
+		return errors.New("a model without its provider")
+	case strings.IndexByte(c.Cwd, 0) >= 0:
+		return errors.New("cwd has a NUL byte")
+	}
+	return c.name(source)
+}
+
+// defaultServer is the name of an MCP server whose host names none.
+const defaultServer = "server"
+
+// name finds the MCP server that offers the tool, by the source and the name that its host gives.
+func (c *Call) name(source string) error {
+	switch source {
+	case "", "local", "mcp", "builtin":
+	default:
+		return fmt.Errorf("source is %q, and not local, mcp or builtin", source)
+	}
+	if rest, ok := strings.CutPrefix(c.Tool, "mcp__"); ok {
+		server, tool, ok := strings.Cut(rest, "__")
+		if !ok || server == "" || tool == "" {
+			return errors.New("the name of an MCP server's tool is mcp__SERVER__TOOL")
+		}
+		c.Server, c.Bare = server, tool
+	} else if source == "mcp" {
+		c.Server, c.Bare, c.Tool = defaultServer, c.Tool, "mcp__"+defaultServer+"__"+c.Tool
+	}
+	return nil
+}

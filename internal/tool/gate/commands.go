@@ -1,0 +1,192 @@
+package gate
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
+	"github.com/toolguard/toolguard/internal/tool/program"
+	"github.com/toolguard/toolguard/internal/tool/shell"
+)
+
+// maxNesting is how deep commands may run commands: sh -c "env sh -c …".
+const maxNesting = 32
+
+// script judges a text for the shell that runs it. An unknown shell could be any of them: the strictest answer applies.
+func (j *judge) script(s *program.Script, depth int) {
+	if j.done() {
+		return
+	}
+	if depth > maxNesting {
+		j.doubt(clip(s.Text), "runs commands within commands, too deep")
+		return
+	}
+	for _, d := range dialects(s.Shell) {
+		j.effects(shell.Analyze(s, d), depth)
+	}
+}
+
+// dialects are the languages in which the named shell, or an unknown one, could read a script. sh is bash on some systems.
+func dialects(name string) []shell.Dialect {
+	switch name {
+	case "bash":
+		return []shell.Dialect{shell.Bash}
+	case "zsh":
+		return []shell.Dialect{shell.Zsh}
+	case "posix", "dash", "ash":
+		return []shell.Dialect{shell.POSIX}
+	case "sh":
+		return []shell.Dialect{shell.POSIX, shell.Bash}
+	}
+	return []shell.Dialect{shell.Bash, shell.POSIX, shell.Zsh}
+}
+
+// effects judges everything that a script or a program is known to do.
+func (j *judge) effects(e *program.Effects, depth int) {
+	j.unclear = append(j.unclear, e.Unclear...)
+	for i := range e.Files {
+		j.fileOf(&e.Files[i])
+	}
+	for _, u := range e.URLs {
+		if u.Target.Known {
+			j.address(u.Target.Text, []string{j.dir}, "")
+		}
+	}
+	for i := range e.Calls {
+		j.call(&e.Calls[i], depth)
+	}
+	for i := range e.Scripts {
+		j.script(&e.Scripts[i], depth+1)
+	}
+}
+
+// folder is the absolute folder that a word names; ok is false for one that isn't known.
+func (j *judge) folder(dir program.Word) (string, bool) {
+	if dir.Text == "" && !dir.Known {
+		return j.dir, true // the zero Word
+	}
+	if !dir.Known {
+		return "", false
+	}
+	return absolute(j.dir, dir.Text), true
+}
+
+// fileOf judges a file that a command certainly uses. A name that isn't known is left to the kernel: the words that matter are unclear.
+func (j *judge) fileOf(f *program.File) {
+	if !f.Path.Known || j.done() {
+		return
+	}
+	dir, ok := j.folder(f.Dir)
+	if !ok && !strings.HasPrefix(f.Path.Text, "/") {
+		j.doubt(f.Path.Text, "is relative to a folder that isn't known")
+		return
+	}
+	j.path(absolute(dir, f.Path.Text), f.Path.Text, map[program.Access]action{
+		program.Read: reads, program.Write: creates, program.Delete: deletes, program.Execute: executes,
+	}[f.Access])
+}
+
+// call judges a program that would be executed, and what it does in turn.
+func (j *judge) call(c *program.Call, depth int) {
+	if j.done() {
+		return
+	}
+	if depth > maxNesting {
+		j.doubt(clip(c.Argv[0].Text), "is run by commands within commands, too deep")
+		return
+	}
+	j.ran = true
+	if !c.Argv[0].Known {
+		j.doubt(c.Argv[0].Text, "is the name of a program, and isn't known")
+		return
+	}
+	for _, v := range c.Env {
+		j.variable(v, c)
+	}
+	j.command(c)
+	if !j.done() {
+		j.effects(program.Inspect(c), depth+1)
+	}
+}
+
+// command asks the policy about a program and its arguments.
+func (j *judge) command(c *program.Call) {
+	name := c.Argv[0].Text
+	if strings.Contains(name, "/") && !strings.HasPrefix(name, "/") {
+		dir, ok := j.folder(c.Dir)
+		if !ok {
+			j.doubt(name, "is a program in a folder that isn't known")
+			return
+		}
+		name = absolute(dir, name)
+	}
+	argv := []string{name}
+	unknown := -1
+	for i, w := range c.Argv[1:] {
+		if !w.Known {
+			unknown = i + 1
+			break
+		}
+		argv = append(argv, w.Text)
+	}
+	shown := show(c.Argv)
+	if unknown < 0 {
+		a := j.commandAnswer(argv)
+		j.noteListed(a)
+		j.take(target{q: explain.Question{Resource: policy.Commands}, shown: shown, capability: "execute"}, a)
+		return
+	}
+	// No argument is this one: a rule that accepts it accepts any.
+	a := j.commandAnswer(append(argv, "\x00"))
+	switch {
+	case a.Decision == Allow:
+		j.noteListed(a)
+		j.take(target{q: explain.Question{Resource: policy.Commands}, shown: shown, capability: "execute"}, a)
+	case a.Reason == policy.ArgsNotListed:
+		j.doubt(c.Argv[unknown].Text, fmt.Sprintf("is an argument of %s that isn't known, and the policy limits its arguments", base(name)))
+	default:
+		j.take(target{q: explain.Question{Resource: policy.Commands}, shown: shown, capability: "execute"}, a)
+	}
+}
+
+func (j *judge) commandAnswer(argv []string) explain.Answer {
+	_, a := explain.Ask(j.Policy, j.Files, explain.Question{Resource: policy.Commands, Argv: argv})
+	return a
+}
+
+// noteListed remembers whether a rule names the command.
+func (j *judge) noteListed(a explain.Answer) {
+	j.listed = j.listed && a.Rule != nil && a.Rule.Command != nil && !a.Rule.Builtin()
+}
+
+// variable judges what a command line assigns for a command.
+func (j *judge) variable(v program.Variable, c *program.Call) {
+	kind := program.RiskyVariable(v.Name)
+	switch {
+	case kind == program.Harmless:
+	case kind == program.CommandLine && v.Value.Known:
+		j.script(&program.Script{Text: v.Value.Text, Shell: "sh", Dir: c.Dir}, 1)
+	case kind == program.CommandLine:
+		j.doubt(v.Name, "is assigned a command that isn't known")
+	default:
+		j.doubt(v.Name, "is assigned, and programs load or execute what it names")
+	}
+}
+
+// clip shortens a text for a message.
+func clip(s string) string {
+	const most = 100
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+func show(argv []program.Word) string {
+	parts := make([]string, 0, len(argv))
+	for _, w := range argv {
+		parts = append(parts, w.Text)
+	}
+	return clip(strings.Join(parts, " "))
+}

@@ -1,0 +1,140 @@
+package gate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/toolset"
+	"github.com/toolguard/toolguard/internal/tool/program"
+)
+
+// Request is a call with everything that decides about it.
+type Request struct {
+	Call      *Call
+	Settings  *toolset.Settings
+	Gate      *toolset.Gate
+	Approvals *toolset.Approvals
+
+	Policy *policy.Compiled // under which the tool runs
+	Base   *policy.Compiled // the same without the tool's own table
+	Parent *policy.Compiled // with the folder that contains the workspace as workspace; nil where it doesn't count as one
+
+	Files fspath.FileSystem
+	Home  string // of the user; "" if it isn't known
+}
+
+// Decide judges the arguments of a call, and whether a person has to approve it.
+func Decide(r *Request) *Answer {
+	j := &judge{Request: r, listed: true, dir: r.Policy.Workspace}
+	a := j.decide()
+	a.ID, a.Risk, a.Root = r.Call.ID, r.Settings.Risk, r.Policy.Workspace
+	a.Capability = cmp.Or(a.Capability, "none")
+	if a.model == "" && a.Swallow() {
+		a.model = fmt.Sprintf("tool %s isn't available: %s", r.Call.Tool, a.Message)
+	}
+	return a
+}
+
+func (j *judge) decide() *Answer {
+	switch {
+	case !j.Gate.Enabled:
+		return &Answer{Decision: Allow, Reason: "gate_off", Rule: ToolRule(j.Gate.Rules["enabled"]), Message: "the gate is off, so the arguments of the call aren't judged"}
+	case j.Settings.Exclude:
+		return &Answer{Decision: Allow, Reason: "excluded", Rule: ToolRule(j.Settings.Rules["exclude"]), Message: "the policy excludes the tool from the gate, so the arguments of the call aren't judged"}
+	case j.Settings.Kind == "" && j.Gate.Strict:
+		return j.unknown("strict: the policy has no kind for the tool, so what it does with its arguments isn't known")
+	}
+	if err := j.arguments(); err != nil {
+		return Denied(j.Call, ReasonBadCall, nil, err.Error())
+	}
+	return j.approval(j.verdict())
+}
+
+// unknown denies what isn't understood under strict.
+func (j *judge) unknown(why string) *Answer {
+	return Denied(j.Call, ReasonUnclear, ToolRule(j.Gate.Rules["strict"]), why)
+}
+
+// verdict is the answer about the arguments.
+func (j *judge) verdict() *Answer {
+	switch {
+	case j.denied != nil:
+		return j.denied
+	case len(j.unclear) > 0:
+		text := doubts(j.unclear)
+		if j.Gate.Strict {
+			return j.unknown(text)
+		}
+		return &Answer{Decision: Ask, Reason: ReasonUnclear, Message: text, Capability: j.capability(), model: "access denied: " + j.capability() + " on " + clip(j.unclear[0].Word) + ": " + text}
+	case j.allowed != nil:
+		return j.allowed
+	}
+	return &Answer{Decision: Allow, Reason: string(policy.Allowed), Message: "the call names no file, address or command that the policy decides on"}
+}
+
+func (j *judge) capability() string {
+	if j.ran {
+		return "execute"
+	}
+	return "unknown"
+}
+
+// maxDoubts is how many unclear words an answer names.
+const maxDoubts = 5
+
+func doubts(list []program.Unclear) string {
+	var parts []string
+	for _, u := range list {
+		part := fmt.Sprintf("%q %s", clip(u.Word), u.Why)
+		if !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	if n := len(parts) - maxDoubts; n > 0 {
+		parts = append(parts[:maxDoubts], fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(parts, "; ")
+}
+
+var errNoWorkingDir = errors.New("the working directory of the call isn't known")
+
+// arguments judges each argument of the call.
+func (j *judge) arguments() error {
+	if j.Call.Cwd != "" {
+		list, why := readings(j.Call.Cwd, j.Home)
+		if why != "" || len(list) > 1 && !strings.HasPrefix(j.Call.Cwd, "~") && !strings.HasPrefix(j.Call.Cwd, "$") {
+			return errNoWorkingDir
+		}
+		j.dir = absolute(j.Policy.Workspace, list[len(list)-1])
+	}
+	w, err := values(j.Call.Arguments, j.roles())
+	if err != nil {
+		return err
+	}
+	for _, name := range w.odd {
+		j.doubt(name, "is a number where a text is expected")
+	}
+	for i := range w.values {
+		j.argument(&w.values[i], w.values)
+	}
+	return nil
+}
+
+// roles are those of the tool's arguments. argv is a role of tools that execute something.
+func (j *judge) roles() map[string]string {
+	if j.Settings.Kind == "execute" {
+		return j.Settings.Parameters
+	}
+	roles := make(map[string]string, len(j.Settings.Parameters))
+	for name, role := range j.Settings.Parameters {
+		if role != roleArgv {
+			roles[name] = role
+		}
+	}
+	return roles
+}

@@ -1,0 +1,150 @@
+package gate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxValues is how many values of a call are judged at most. A call with more is denied.
+const maxValues = 10_000
+
+// The roles of arguments.
+const (
+	rolePath    = "path"
+	rolePatch   = "patch"
+	roleURL     = "url"
+	roleCommand = "command"
+	roleArgv    = "argv"
+	roleCwd     = "cwd"
+	roleText    = "text"
+)
+
+// value is a text, or a list of texts, of a call's arguments.
+type value struct {
+	name string // the key that has it, in lower case
+	role string // "" for none
+	text string
+	list []string // of a list whose role is command or argv
+	in   *object
+}
+
+// object is one object of the arguments: a command, its further arguments and its working directory are found together.
+type object struct {
+	parent *object
+	cwd    []string
+}
+
+// dirs are the working directories that an object names, or the nearest object around it that names some.
+func (o *object) dirs() []string {
+	for ; o != nil; o = o.parent {
+		if len(o.cwd) > 0 {
+			return o.cwd
+		}
+	}
+	return nil
+}
+
+var errTooMany = errors.New("the call has more arguments than can be judged")
+
+// walker collects the values of a call's arguments.
+type walker struct {
+	d      *jsontext.Decoder
+	roles  map[string]string // by name in lower case
+	values []value
+	odd    []string // names of arguments whose role needs a text and whose value is another one
+}
+
+// values returns the texts of a call's arguments with their roles. A nested value without a role of its own has that of what is around it.
+func values(arguments json.RawMessage, roles map[string]string) (*walker, error) {
+	w := &walker{d: jsontext.NewDecoder(bytes.NewReader(arguments)), roles: roles}
+	return w, w.value("", "", nil)
+}
+
+func (w *walker) value(name, role string, in *object) error {
+	switch w.d.PeekKind() {
+	case '{':
+		return w.object(name, role, in)
+	case '[':
+		return w.list(name, role, in)
+	}
+	t, err := w.d.ReadToken()
+	if err != nil {
+		return err
+	}
+	if t.Kind() != '"' {
+		if t.Kind() == '0' && role != "" && role != roleText {
+			w.odd = append(w.odd, name)
+		}
+		return nil
+	}
+	return w.add(value{name: name, role: role, text: t.String(), in: in})
+}
+
+func (w *walker) add(v value) error {
+	if len(w.values) == maxValues {
+		return errTooMany
+	}
+	if v.role == roleCwd && v.in != nil {
+		v.in.cwd = append(v.in.cwd, v.text)
+	}
+	w.values = append(w.values, v)
+	return nil
+}
+
+func (w *walker) object(name, role string, in *object) error {
+	if _, err := w.d.ReadToken(); err != nil {
+		return err
+	}
+	o := &object{parent: in}
+	for w.d.PeekKind() != '}' {
+		t, err := w.d.ReadToken()
+		if err != nil {
+			return err
+		}
+		key, own := strings.ToLower(t.String()), role
+		if r, ok := w.roles[key]; ok {
+			own = r
+		} else if role == "" {
+			own = ""
+		}
+		if err := w.value(key, own, o); err != nil {
+			return err
+		}
+	}
+	_, err := w.d.ReadToken()
+	return err
+}
+
+// list reads a list. One of texts that is a command line is one value.
+func (w *walker) list(name, role string, in *object) error {
+	if _, err := w.d.ReadToken(); err != nil {
+		return err
+	}
+	first := len(w.values)
+	for w.d.PeekKind() != ']' {
+		if err := w.value(name, role, in); err != nil {
+			return err
+		}
+	}
+	if _, err := w.d.ReadToken(); err != nil {
+		return err
+	}
+	if role != roleCommand && role != roleArgv {
+		return nil
+	}
+	argv := value{name: name, role: role, in: in, list: []string{}}
+	rest := w.values[first:]
+	for _, v := range rest {
+		if v.in == in && v.role == role && v.list == nil {
+			argv.list = append(argv.list, v.text)
+		}
+	}
+	w.values = append(w.values[:first], slices.DeleteFunc(rest, func(v value) bool { return v.in == in && v.role == role && v.list == nil })...)
+	w.values = append(w.values, argv)
+	return nil
+}

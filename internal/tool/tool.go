@@ -1,0 +1,157 @@
+// Package tool answers tool calls under one policy: whether the caller sees the tool, whether the arguments are valid, and whether the call
+// may run. Each step can only deny: what is denied by one isn't seen by the next.
+//
+// The package keeps compiled policies, since each tool and each caller has its own. It makes no system calls itself.
+package tool
+
+import (
+	"fmt"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/toolset"
+	"github.com/toolguard/toolguard/internal/tool/gate"
+	"github.com/toolguard/toolguard/internal/tool/visibility"
+)
+
+// Scope selects a policy: on behalf of which tool and caller.
+type Scope struct {
+	Tool                   string // "" for no tool's table
+	Agent, Provider, Group string
+	Depth                  int
+	Parent                 bool // the folder that contains the workspace counts as workspace
+}
+
+// Engine answers calls.
+type Engine struct {
+	Set       *toolset.Set
+	Compile   func(Scope) (*policy.Compiled, error)
+	Gate      *toolset.Gate // with what the command line says
+	Files     fspath.FileSystem
+	Home      string // "" if it isn't known
+	Sandboxed bool   // this process is in a session
+
+	policies map[Scope]*policy.Compiled
+	settings map[string]*toolset.Settings
+	visible  map[visibilityKey]*visibility.Removal
+	tables   []*toolset.Matcher // of each layer: the patterns of its tables
+}
+
+// visibilityKey is everything that a tool's visibility depends on.
+type visibilityKey struct {
+	tool, server string
+	caller       visibility.Caller
+}
+
+// maxKept is how many policies, settings and answers about visibility are kept of each.
+const maxKept = 256
+
+// kept returns the value of a key, which it makes if it isn't there.
+func kept[K comparable, V any](m *map[K]V, key K, load func() (V, error)) (V, error) {
+	if v, ok := (*m)[key]; ok {
+		return v, nil
+	}
+	v, err := load()
+	if err != nil {
+		return v, err
+	}
+	if *m == nil || len(*m) >= maxKept {
+		*m = map[K]V{}
+	}
+	(*m)[key] = v
+	return v, nil
+}
+
+// Answer decides a call. The error is one of the policy, or of this machine, and not the call's.
+func (e *Engine) Answer(c *gate.Call) (*gate.Answer, error) {
+	settings, _ := kept(&e.settings, c.Tool, func() (*toolset.Settings, error) { return e.Set.Settings(c.Tool, c.Bare), nil })
+	if a := e.visibility(c, settings); a != nil {
+		return a, nil
+	}
+	r, err := e.request(c, settings)
+	if err != nil {
+		return nil, err
+	}
+	return gate.Decide(r), nil
+}
+
+// visibility denies a call of a tool that the caller doesn't see.
+func (e *Engine) visibility(c *gate.Call, s *toolset.Settings) *gate.Answer {
+	key := visibilityKey{c.Tool, c.Server, visibility.Caller{
+		Agent: c.Agent, Provider: c.Provider, Model: c.Model, Group: c.Group, Owner: c.Owner, Depth: c.Depth, Sandboxed: e.Sandboxed,
+	}}
+	removed, _ := kept(&e.visible, key, func() (*visibility.Removal, error) {
+		return visibility.Decide(e.Set, key.caller, []visibility.Tool{{Name: c.Tool, Server: c.Server}}).Tools[0].Removed, nil
+	})
+	if removed == nil {
+		return nil
+	}
+	reason := gate.ReasonNotVisible
+	switch removed.Reason {
+	case visibility.OwnerOnly, visibility.BadName, visibility.NameCollision:
+		reason = removed.Reason
+	case visibility.Forbidden:
+		reason = string(policy.Constraint)
+	}
+	a := gate.Denied(c, reason, gate.ToolRule(removed.Rule), fmt.Sprintf("%s: %s", removed.Stage, removed.Why()))
+	a.Risk = s.Risk
+	return a
+}
+
+// request finds the policies under which the tool runs.
+func (e *Engine) request(c *gate.Call, s *toolset.Settings) (*gate.Request, error) {
+	r := &gate.Request{Call: c, Settings: s, Gate: e.Gate, Approvals: e.Set.Approvals(c.Agent), Files: e.Files, Home: e.Home}
+	scope := Scope{Tool: e.table(c, s), Agent: c.Agent, Provider: c.Provider, Group: c.Group, Depth: c.Depth}
+	var err error
+	if r.Policy, err = e.policy(scope); err != nil {
+		return nil, err
+	}
+	base := scope
+	base.Tool = ""
+	if r.Base, err = e.policy(base); err != nil {
+		return nil, err
+	}
+	if e.Gate.AllowParentAccess && !declaresFS(r.Policy) {
+		scope.Parent = true
+		r.Parent, err = e.policy(scope)
+	}
+	return r, err
+}
+
+func (e *Engine) policy(s Scope) (*policy.Compiled, error) {
+	return kept(&e.policies, s, func() (*policy.Compiled, error) { return e.Compile(s) })
+}
+
+// table is the name under which the tables of the policy grant something to a call: that of the tool, or of its server's process. It's ""
+// for a tool that no table is about, so that all of these have one policy.
+func (e *Engine) table(c *gate.Call, s *toolset.Settings) string {
+	name := s.Name
+	if c.Server != "" {
+		name = "server:" + c.Server
+	}
+	if e.tables == nil {
+		for _, l := range e.Set.Layers {
+			var patterns []toolset.Entry
+			for _, t := range l.Tools {
+				patterns = append(patterns, t.Pattern)
+			}
+			e.tables = append(e.tables, l.Matcher(patterns))
+		}
+	}
+	for i, l := range e.Set.Layers {
+		if e.tables[i].Find(&toolset.Target{Name: l.Canonical(name), Given: toolset.Normal(name)}, true) != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// declaresFS reports whether a policy file has a rule about files.
+func declaresFS(c *policy.Compiled) bool {
+	for _, r := range c.Rules {
+		if r.Resource == policy.FS && !r.Builtin() {
+			return true
+		}
+	}
+	return false
+}
