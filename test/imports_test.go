@@ -12,12 +12,12 @@ import (
 // levels only. docs/ARCHITECTURE.md says what each is for.
 const layers = `
 9 cmd/toolguard: cmd/toolguard/output api audit/report event grant policy policy/explain policy/fspath policy/hostfs
-	policy/netname policy/policyfile policy/toolset seccomp session session/backend session/denials session/launch tool/catalog tool/visibility userfiles version
+	policy/netname policy/policyfile policy/toolset seccomp session session/backend session/denials session/launch tool tool/catalog tool/gate tool/visibility userfiles version
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist event ship version golang.org/x/sys
 9 cmd/toolguardd: allowlist api audit audit/report daemon egress/process loader version golang.org/x/sys
 8 cmd/toolguard/output: api audit/report event grant policy policy/explain policy/toolset session session/backend session/denials
-	tool/visibility userfiles
+	tool/gate tool/visibility userfiles
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 8 daemon: api audit cgroup cgroup/managed daemon/peer event kernelaudit landlock loader loader/cgroupsock loader/image metrics
 	policy policy/hostfs policy/policyfile proc session/denials session/network github.com/pelletier/go-toml/v2 golang.org/x/sys
@@ -32,6 +32,7 @@ const layers = `
 	golang.org/x/sys
 5 session/network: cgroup egress/control egress/message event loader/cgroupsock policy session/launch/forkexec
 	golang.org/x/sys
+5 tool: policy policy/fspath policy/toolset tool/gate tool/visibility
 4 allowlist: seccomp github.com/elastic/go-seccomp-bpf golang.org/x/sys
 4 api: cgroup event kernelaudit policy
 4 cgroup/managed: cgroup event policy github.com/containerd/cgroups/v3/cgroup2
@@ -48,6 +49,8 @@ const layers = `
 	golang.org/x/sys
 3 loader/image: loader/bpffs policy policy/fspath
 3 nettest: policy policy/hostfs github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/net golang.org/x/sys
+3 tool/gate: policy policy/explain policy/fspath policy/toolset tool/patch tool/program tool/shell tool/strictjson
+	github.com/go-json-experiment/json
 3 tool/visibility: policy/toolset
 3 seccomp: policy golang.org/x/sys
 3 ship: audit event metrics github.com/nats-io/nats.go github.com/nats-io/nkeys github.com/pelletier/go-toml/v2 golang.org/x/sys
@@ -75,7 +78,11 @@ const layers = `
 0 policy/netname: golang.org/x/net/idna
 0 policy/tomltext:
 0 policy/tomltree: github.com/pelletier/go-toml/v2
-0 tool/catalog: github.com/go-json-experiment/json
+0 tool/patch:
+0 tool/program:
+0 tool/strictjson: github.com/go-json-experiment/json
+1 tool/catalog: tool/strictjson github.com/go-json-experiment/json
+1 tool/shell: tool/program
 0 proc: golang.org/x/sys
 0 session/launch/forkexec/nofile:
 0 userfiles:

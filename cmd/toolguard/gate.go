@@ -63,7 +63,7 @@ call and is answered by a line, in order; the exit status is 0, or 2 if a line w
 // engine loads the policy and all that decides about calls.
 func (a *app) engine(p *policyFlags, mode string) (*tool.Engine, error) {
 	p.files = append([]string{}, p.files...)
-	p.snapshot = newSnapshot()
+	p.snapshot = hostfs.NewSnapshot()
 	c, err := a.load(p, "")
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ type policyFlags struct {
 	quiet      bool                 // no remarks
 	dir        string               // the current folder; "" is this process's
 	edited     *edited              // a file of the policy with another text than it has; nil: none
-	snapshot   *snapshot            // what each file had when it was read first; nil: it's read each time
+	snapshot   *hostfs.Snapshot     // what each file had when it was read first; nil: it's read each time
 	document   *policyfile.Document // what load has read
 	running    *api.Session         // whose policy it's to be; nil: of a session that this process starts
 }

@@ -31,7 +31,7 @@ var deciding = []string{
 	"internal/policy", "internal/policy/envname", "internal/policy/explain", "internal/policy/fspath", "internal/policy/netname",
 	"internal/policy/policyfile", "internal/policy/tomltext", "internal/loader/image", "internal/seccomp", "internal/landlock",
 	"internal/egress", "internal/egress/dns", "internal/audit", "internal/policy/toolset", "internal/tool/catalog",
-	"internal/tool/visibility",
+	"internal/tool/visibility", "internal/tool/gate",
 }
 
 // integrated are packages that tests of the real programs check (test/run, test/net, test/daemon), whose processes have no mutants.
