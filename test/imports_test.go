@@ -12,7 +12,7 @@ import (
 // levels only. docs/ARCHITECTURE.md says what each is for.
 const layers = `
 9 cmd/toolguard: cmd/toolguard/output api audit/report event grant policy policy/explain policy/fspath policy/hostfs
-	policy/netname policy/policyfile policy/toolset seccomp session session/backend session/denials session/launch tool tool/catalog tool/gate tool/visibility userfiles version
+	policy/netname policy/policyfile policy/tomlformat policy/toolset seccomp session session/backend session/denials session/launch tool tool/catalog tool/gate tool/visibility userfiles version
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist event ship version golang.org/x/sys
 9 cmd/toolguardd: allowlist api audit audit/report daemon egress/process loader version golang.org/x/sys
@@ -59,6 +59,7 @@ const layers = `
 2 policy/explain: policy policy/envname policy/fspath policy/netname policy/tomltext
 2 policy/hostfs: policy/fspath
 3 policy/policyfile: policy policy/fspath policy/tomltext policy/tomltree policy/toolset
+2 policy/tomlformat: policy policy/tomltree
 2 policy/toolset: policy
 2 policy/policytest: childtest policy policy/fspath/fspathtest pgregory.net/rapid
 2 session/launch/forkexec: session/launch/forkexec/nofile golang.org/x/sys

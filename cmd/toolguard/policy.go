@@ -16,6 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/tomlformat"
 )
 
 func newPolicy(a *app) *cobra.Command {
@@ -164,7 +165,7 @@ func (a *app) format(files []string, write, check bool) error {
 		if name == "-" {
 			shown = "standard input"
 		}
-		out, err := policyfile.Format(shown, src)
+		out, err := tomlformat.Format(shown, src)
 		if err != nil {
 			return err
 		}

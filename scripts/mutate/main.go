@@ -29,7 +29,7 @@ const minScore = 85
 // deciding are the packages that decide, and whose decisions tests in their process can check. Each must reach minScore.
 var deciding = []string{
 	"internal/policy", "internal/policy/envname", "internal/policy/explain", "internal/policy/fspath", "internal/policy/netname",
-	"internal/policy/policyfile", "internal/policy/tomltext", "internal/loader/image", "internal/seccomp", "internal/landlock",
+	"internal/policy/policyfile", "internal/policy/tomlformat", "internal/policy/tomltext", "internal/loader/image", "internal/seccomp", "internal/landlock",
 	"internal/egress", "internal/egress/dns", "internal/audit", "internal/policy/toolset", "internal/tool/catalog",
 	"internal/tool/visibility", "internal/tool/gate",
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/tomlformat"
 )
 
 var update = flag.Bool("update", false, "write builtin_gen.go from the built-in files")
@@ -125,4 +126,14 @@ func literal(b *strings.Builder, v reflect.Value, named bool) {
 func typeName(t reflect.Type) string {
 	s := strings.ReplaceAll(t.String(), "github.com/toolguard/toolguard/internal/policy/policyfile.", "")
 	return strings.ReplaceAll(s, "policyfile.", "")
+}
+
+// The built-in files are laid out as policy fmt would.
+func TestBuiltinFilesAreFormatted(t *testing.T) {
+	for _, name := range []string{"runtime", "protect", "secrets", "default", "tools", "starter", "preset_readonly", "preset_python", "preset_node", "preset_go", "preset_git"} {
+		got, err := tomlformat.Format(name, builtinText(name))
+		if err != nil || string(got) != string(builtinText(name)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/tomlformat"
 )
 
 func TestStarter(t *testing.T) {
@@ -22,7 +23,7 @@ func TestStarter(t *testing.T) {
 		if l := layerOf(t, src, policy.Session); l.Defaults[policy.Net] != policy.Deny || len(l.FS) == 0 || len(l.Env) == 0 {
 			t.Errorf("%+v", l)
 		}
-		if again, err := Format("p.toml", text); err != nil || string(again) != string(text) {
+		if again, err := tomlformat.Format("p.toml", text); err != nil || string(again) != string(text) {
 			t.Errorf("not formatted: %v\n%s", err, again)
 		}
 	}

@@ -1,9 +1,11 @@
-package policyfile
+// Package tomlformat lays TOML files out in the one usual form.
+package tomlformat
 
 import (
 	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
@@ -15,9 +17,7 @@ import (
 func Format(name string, src []byte) ([]byte, error) {
 	before, serr := tomltree.Parse(src)
 	if serr != nil {
-		d := newDecoder(name, src)
-		d.fail(serr.Off, serr.Hint, "%s", serr.Msg)
-		return nil, d.mistakes()
+		return nil, &policy.Error{Position: position(name, src, serr.Off), Msg: serr.Msg, Hint: serr.Hint}
 	}
 	p := printer{src: src}
 	for len(p.src) > 0 {
@@ -29,6 +29,13 @@ func Format(name string, src []byte) ([]byte, error) {
 		return nil, &policy.Error{Position: policy.Position{File: name}, Msg: "the formatted file would mean something else"}
 	}
 	return out, nil
+}
+
+// position converts an offset. Columns count characters, as editors do.
+func position(name string, src []byte, off int) policy.Position {
+	before := src[:min(off, len(src))]
+	line := before[bytes.LastIndexByte(before, '\n')+1:]
+	return policy.Position{File: name, Line: 1 + bytes.Count(before, []byte("\n")), Col: 1 + utf8.RuneCount(line)}
 }
 
 // lineKind is the content of a line of the output.

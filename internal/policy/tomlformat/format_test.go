@@ -1,6 +1,7 @@
-package policyfile
+package tomlformat
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
@@ -86,16 +87,6 @@ when = 1979-05-27 07:32:00
 	}
 }
 
-// The built-in files are laid out as Format would.
-func TestBuiltinFilesAreFormatted(t *testing.T) {
-	for _, name := range []string{"runtime", "protect", "secrets", "default", "tools", "starter", "preset_readonly", "preset_python", "preset_node", "preset_go", "preset_git"} {
-		got, err := Format(name, builtinText(name))
-		if err != nil || string(got) != string(builtinText(name)) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 func TestFormatRows(t *testing.T) {
 	for from, want := range map[string]string{
 		"": "", "\n\n": "", "a = 1\n\n\n": "a = 1\n",
@@ -138,4 +129,49 @@ func TestSameTree(t *testing.T) {
 			t.Errorf("%q", x)
 		}
 	}
+}
+
+// Formatting keeps the meaning, and formatting again changes nothing.
+func FuzzFormat(f *testing.F) {
+	for _, text := range []string{
+		"a.b = 1\na.c = 2", "[a]\nb.c = 1\nb.d = 1", "[a.b]\n[a]", "[[a]]\n[[a]]\n[a.b]\nc = 1", "a = {b.c = 1, b.d = 2}", "\"\" = 1", "a = '''x''''",
+		"a = \"\"\"\\\n\n x\"\"\"\"\"", "a = 1 # c\r\n\r\n[b]\r\n", "a = 0x1_F", "a = 1e5", "a = 07:32:00", "a = 1979-05-27 07:32:00", "\ufeffa = 1",
+		"a = inf", "a = [\n\n1 , # x\n\n\n]", "[[x]]\na = [\n  1,\n  [2, 3],\n]\n\n# c\n[y]\n\"k k\" = {}", "a = = 1", "a = 07", "[a]\n[[a]]",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		before, serr := tomltree.Parse([]byte(text))
+		once, err := Format("p.toml", []byte(text))
+		if (serr == nil) != (err == nil) {
+			t.Fatalf("parse: %v, format: %v", serr, err)
+		}
+		if err != nil {
+			return
+		}
+		after, serr := tomltree.Parse(once)
+		if serr != nil || !sameTree(before, after) {
+			t.Fatalf("%v\n%s", serr, once)
+		}
+		twice, err := Format("p.toml", once)
+		if err != nil || string(twice) != string(once) {
+			t.Fatalf("%v\nonce\n%s\ntwice\n%s", err, once, twice)
+		}
+		if strings.Count(text, "#") > 0 && comments(text) != comments(string(once)) {
+			t.Fatalf("comments changed:\n%s", once)
+		}
+	})
+}
+
+// comments joins the comments of a file.
+func comments(text string) string {
+	var b strings.Builder
+	for src := []byte(text); len(src) > 0; {
+		t, n := tomltree.NextToken(src)
+		if t == tomltree.Comment {
+			b.WriteString(strings.TrimRight(string(src[:n]), " \t\r") + "\n")
+		}
+		src = src[n:]
+	}
+	return b.String()
 }
