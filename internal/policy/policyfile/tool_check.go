@@ -16,6 +16,7 @@ func (l *loader) checkTools() {
 	files := make([]*Policy, len(l.doc.Files))
 	for i, f := range l.doc.Files {
 		files[i] = f.Policy
+		l.readSchemas(f)
 	}
 	if !slices.ContainsFunc(files, (*Policy).hasTools) {
 		return
@@ -26,7 +27,9 @@ func (l *loader) checkTools() {
 			c.groups[name] = g.Position
 		}
 		for name, t := range p.Tools {
-			c.tables = append(c.tables, name)
+			if !isBuiltin(t.Position.File) {
+				c.tables = append(c.tables, name)
+			}
 			if _, ok := c.groups[t.Plugin]; t.Plugin != "" && !ok {
 				c.groups[t.Plugin] = t.Position
 			}
@@ -43,7 +46,8 @@ func (l *loader) checkTools() {
 
 // hasTools reports whether a file has settings of tools.
 func (p *Policy) hasTools() bool {
-	return p.Tools != nil || p.Groups != nil || p.Profiles != nil || p.Authorities != Authorities{}
+	return p.Tools != nil || p.Groups != nil || p.Profiles != nil || p.Authorities != Authorities{} ||
+		p.Gate != nil || p.Approvals != nil || p.Hooks.Before.Given || p.Hooks.After.Given
 }
 
 // toolCheck has the names that the files define.
@@ -137,7 +141,7 @@ func (c *toolCheck) localTool(t *Tool) {
 		switch {
 		case !whole && strings.ContainsAny(e.S, "{}"):
 			c.fail(e.Position, "make it an element of its own", "%s isn't a whole {NAME}", tomltree.Quote(e.S))
-		case whole && t.Schema != nil && t.Schema.File == "" && !slices.Contains(t.Schema.Names, name):
+		case whole && t.Schema != nil && t.Schema.JSON != nil && !slices.Contains(t.Schema.Names, name):
 			c.fail(e.Position, didYouMean(name, t.Schema.Names, "it has "), "the schema has no property %s", tomltree.Quote(name))
 		}
 	}

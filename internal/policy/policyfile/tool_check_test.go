@@ -55,7 +55,7 @@ aliases = ["find_contact"]
 [tools.search]
 command = ["rg", "--", "{pattern*}", "data"]
 schema = "search.json"
-`})
+`, "/w/search.json": `{"type": "object", "properties": {"pattern": {"type": "array", "items": {"type": "string"}}}}`})
 }
 
 // The files of the chosen environment are later layers of the file that names them.

@@ -11,9 +11,9 @@ import (
 
 // ArgumentSchema is the value of `schema` of a local tool: the name of a file, or a JSON Schema written as a table.
 type ArgumentSchema struct {
-	File     string // relative to the policy's folder
-	Inline   json.RawMessage
-	Names    []string // of the properties of an inline schema
+	File     string          // relative to the policy's folder; "" for a table
+	JSON     json.RawMessage // nil for a file that wasn't read yet
+	Names    []string        // of the properties
 	Position policy.Position
 }
 
@@ -32,7 +32,7 @@ func (a *ArgumentSchema) decode(d *decoder, n *tomltree.Node) {
 			d.fail(n.Off, "", "the schema is no JSON: %v", err)
 			return
 		}
-		a.Inline = text
+		a.JSON = text
 		if props := n.Get("properties"); props != nil {
 			for _, e := range props.Node.Keys {
 				a.Names = append(a.Names, e.Name)

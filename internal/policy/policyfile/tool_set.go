@@ -1,7 +1,9 @@
 package policyfile
 
 import (
+	"cmp"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -33,7 +35,7 @@ func toolLayer(author policy.Authority, files []*File) *toolset.Layer {
 	tools := map[string]*toolset.Tool{}
 	builtin := true
 	for _, f := range files {
-		m := toolMerge{prefix: "", builtin: builtin}
+		m := toolMerge{prefix: "", builtin: builtin, dir: filepath.Dir(f.Path)}
 		if author == policy.Host && !builtin {
 			m.prefix = "host."
 		}
@@ -41,6 +43,10 @@ func toolLayer(author policy.Authority, files []*File) *toolset.Layer {
 		m.profiles(l, f.Policy.Profiles)
 		m.authorities(l, &f.Policy.Authorities)
 		m.tools(tools, f.Policy.Tools)
+		m.gate(&l.Gate, f.Policy.Gate)
+		m.approvals(&l.Approvals, f.Policy.Approvals, "approvals")
+		l.Before = m.hooks(l, l.Before, f.Policy.Hooks.Before, "hooks.before_tool_call")
+		l.After = m.hooks(l, l.After, f.Policy.Hooks.After, "hooks.after_tool_call")
 		builtin = false
 	}
 	for _, name := range slices.Sorted(maps.Keys(tools)) {
@@ -52,7 +58,15 @@ func toolLayer(author policy.Authority, files []*File) *toolset.Layer {
 			l.Aliases[toolset.Normal(alias.Text)] = toolset.Normal(t.Pattern.Text)
 		}
 	}
-	slices.SortStableFunc(l.Tools, func(a, b *toolset.Tool) int { return compareTools(a.Pattern.Text, b.Pattern.Text) })
+	builtinFirst := func(t *toolset.Tool) int {
+		if t.Pattern.Rule.Builtin() {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(l.Tools, func(a, b *toolset.Tool) int {
+		return cmp.Or(compareTools(a.Pattern.Text, b.Pattern.Text), builtinFirst(a)-builtinFirst(b))
+	})
 	return l
 }
 
@@ -74,10 +88,8 @@ func builtinNames() (names []string) {
 			add(s.Allow.Items)
 		}
 	}
-	for name := range p.Tools {
-		add([]Text{{S: name}})
-	}
 	add(p.Authorities.Subagent.Deny.Items)
+	add(p.Gate.ToolPatterns.Items)
 	slices.Sort(names)
 	return names
 }
@@ -86,6 +98,11 @@ func builtinNames() (names []string) {
 type toolMerge struct {
 	prefix  string // of rule IDs
 	builtin bool
+	dir     string // the file's folder
+}
+
+func (m *toolMerge) rule(id string, at policy.Position) toolset.Rule {
+	return toolset.Rule{ID: m.prefix + id, At: at}
 }
 
 func (m *toolMerge) entries(list []Text, id string) []toolset.Entry {
@@ -185,44 +202,4 @@ func (m *toolMerge) stage(earlier *toolset.Stage, s *Stage, id string) *toolset.
 		out.Providers[name] = m.stage(out.Providers[name], p, id+".providers."+name)
 	}
 	return out
-}
-
-// tools merges tables by pattern, key by key.
-func (m *toolMerge) tools(into map[string]*toolset.Tool, tables map[string]*Tool) {
-	for pattern, t := range tables {
-		id := "tools." + pattern
-		out := into[pattern]
-		if out == nil {
-			out = &toolset.Tool{Keys: map[string]policy.Position{}}
-			into[pattern] = out
-		}
-		out.Pattern = toolset.Entry{Text: pattern, Rule: toolset.Rule{ID: m.prefix + id, At: t.Position}}
-		for key, at := range t.Keys {
-			out.Keys[key] = t.Position.At(at)
-		}
-		if t.Constraints != nil {
-			for key, at := range t.Constraints.Keys {
-				out.Keys["constraints."+key] = t.Constraints.Position.At(at)
-			}
-		}
-		for _, x := range []struct {
-			into  *string
-			value string
-		}{{&out.Source, t.Source}, {&out.Plugin, t.Plugin}, {&out.Kind, t.Kind}, {&out.Risk, t.Risk}} {
-			if x.value != "" {
-				*x.into = x.value
-			}
-		}
-		if t.OwnerOnly != nil {
-			out.OwnerOnly = t.OwnerOnly
-		}
-		if t.Constraints != nil && t.Constraints.Forbidden != nil {
-			out.Forbidden = t.Constraints.Forbidden
-		}
-		out.Aliases = m.join(out.Aliases, t.Aliases, id+".aliases")
-		out.Implies = m.join(out.Implies, t.Implies, id+".implies")
-		if t.Models.Given {
-			out.Models, out.HasModels = m.join(out.Models, t.Models, id+".models"), true
-		}
-	}
 }

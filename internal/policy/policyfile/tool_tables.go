@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
@@ -128,13 +129,14 @@ type Gate struct {
 }
 
 // Role is what an argument of a call is.
-type Role string
+type Role Text
 
 var roles = []string{"path", "patch", "url", "command", "argv", "cwd", "text"}
 
 func (r *Role) decode(d *decoder, n *tomltree.Node) {
+	r.Position = d.position(n.Off)
 	if s, ok := d.text(n); ok && d.word(n.Off, s, roles) {
-		*r = Role(s)
+		r.S = s
 	}
 }
 
@@ -145,6 +147,19 @@ type Approvals struct {
 	AskFallback string                `key:"ask_fallback" enforced:"no" words:"deny allowlist full" doc:"What applies without an answer (default deny)."`
 	Timeout     Duration              `key:"timeout" enforced:"no" doc:"How long a request waits." like:"\"2m\""`
 	Agents      map[string]*Approvals `key:"agents" doc:"The same for single agents."`
+	Position    policy.Position
+	Keys        lineCols
+}
+
+func (a *Approvals) check(d *decoder, n *tomltree.Node) {
+	if t := a.Timeout; t.D != 0 && (t.D < time.Second || t.D > 24*time.Hour) {
+		d.failAt(t.Position, "", `timeout must be from "1s" to "24h", not %s`, tomltree.Quote(n.Get("timeout").Node.Text))
+	}
+	for name, own := range a.Agents {
+		if own.Agents != nil {
+			d.failAt(own.Position.At(own.Keys["agents"]), "", "agent %s can't have agents of its own", tomltree.Quote(name))
+		}
+	}
 }
 
 // Hooks is [hooks]: what runs around a tool call, in order.
@@ -162,7 +177,13 @@ type Hook struct {
 	Position policy.Position
 }
 
+// longestHook is the longest deadline of a hook.
+const longestHook = time.Minute
+
 func (h *Hook) check(d *decoder, n *tomltree.Node) {
+	if h.Timeout.D > longestHook {
+		d.failAt(h.Timeout.Position, "", `timeout must be at most "60s", not %s`, tomltree.Quote(n.Get("timeout").Node.Text))
+	}
 	switch {
 	case len(h.Command) == 0 && h.URL == "":
 		d.fail(n.Off, `write command = ["program"] or url = "http://…"`, "neither command nor url %s", d.here())

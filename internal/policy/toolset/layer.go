@@ -1,6 +1,11 @@
 package toolset
 
-import "github.com/toolguard/toolguard/internal/policy"
+import (
+	"strings"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
 
 // Set is the tool layer of a policy: a layer for each author, the host's first.
 type Set struct{ Layers []*Layer }
@@ -17,6 +22,10 @@ type Layer struct {
 	Aliases map[string]string // names by alias, both in the normal form
 	Tools   []*Tool           // those of patterns with the least literal text first
 	Known   []string          // built-in names, in the normal form
+
+	Gate          GateTable
+	Approvals     ApprovalTable
+	Before, After []*Hook
 }
 
 // Rule is where an answer comes from.
@@ -24,6 +33,9 @@ type Rule struct {
 	ID string // the path to the key: "authorities.agent.coder.deny"
 	At policy.Position
 }
+
+// Builtin reports whether the rule is one of toolguard's own, which no author has set.
+func (r Rule) Builtin() bool { return strings.HasPrefix(r.At.File, "builtin:") }
 
 // Entry is one entry of a list of patterns.
 type Entry struct {
@@ -63,26 +75,70 @@ type Stage struct {
 
 // Tool is what one table of [tools] says.
 type Tool struct {
-	Pattern   Entry
-	Source    string // "local", "mcp" or "builtin"; "" where the table doesn't say
-	Plugin    string
-	Kind      string
-	Risk      string
-	OwnerOnly *bool
-	Forbidden *bool
-	Aliases   []Entry
-	Implies   []Entry
-	Models    []Entry // patterns of PROVIDER/MODEL
-	HasModels bool
+	Pattern     Entry
+	Source      string // "local", "mcp" or "builtin"; "" where the table doesn't say
+	Description string
+	Plugin      string
+	Kind        string
+	Risk        string
+	Ask         string
+	OwnerOnly   *bool
+	Aliases     []Entry
+	Implies     []Entry
+	Models      []Entry // patterns of PROVIDER/MODEL
+	HasModels   bool
+	Roles       map[string]Role // of arguments, by the name in lower case
+	Command     []string        // of a local tool
+	Schema      *Schema         // of a local tool
 
-	Keys map[string]policy.Position // where each key is: "risk", "constraints.forbidden"
+	MaxInvocations int // 0 for none
+	OnlyAfter      []Entry
+	Forbidden      *bool
+
+	Keys map[string]Rule // of each key that the table has: "risk", "constraints.forbidden"
 }
 
 // ID returns the rule of one key of the table.
 func (t *Tool) ID(key string) Rule {
-	r := Rule{ID: t.Pattern.Rule.ID + "." + key, At: t.Pattern.Rule.At}
-	if at, ok := t.Keys[key]; ok {
-		r.At = at
+	if r, ok := t.Keys[key]; ok {
+		return r
 	}
-	return r
+	return Rule{ID: t.Pattern.Rule.ID + "." + key, At: t.Pattern.Rule.At}
+}
+
+// Role is what an argument of a call is: "path", "patch", "url", "command", "argv", "cwd" or "text".
+type Role struct {
+	Name string
+	Rule Rule
+}
+
+// GateTable is [gate].
+type GateTable struct {
+	Enabled, Strict, AllowParentAccess *bool
+
+	Shell        string
+	ToolPatterns []Entry
+	Exclude      []Entry
+	Roles        map[string]Role // of arguments, by the name in lower case
+	Keys         map[string]Rule
+}
+
+// ApprovalTable is [approvals], or what it says about one agent.
+type ApprovalTable struct {
+	Security, Ask, AskFallback string // "" where it doesn't say
+
+	Timeout time.Duration
+	Keys    map[string]Rule
+	Agents  map[string]*ApprovalTable
+}
+
+// Hook is a program or an HTTP endpoint that runs around calls.
+type Hook struct {
+	Command []string // nil for a URL
+	URL     string
+	Dir     string // the folder of the policy's file
+	Timeout time.Duration
+	Tools   []Entry // the only tools that it's for; nil for all
+	Rule    Rule
+	Layer   *Layer // whose groups and aliases Tools uses
 }

@@ -1,9 +1,12 @@
 package toolset
 
+import "time"
+
 // Settings are what all authors say about one tool, the stricter of two settings, and each with its rule.
 type Settings struct {
-	Name   string // full, in the normal form, aliases replaced
-	Source string // "local", "mcp" or "builtin"
+	Name        string // full, in the normal form, aliases replaced
+	Source      string // "local", "mcp" or "builtin"
+	Description string
 
 	Kind      string // "" for unknown
 	Risk      string
@@ -19,13 +22,21 @@ type Settings struct {
 	Command    []string          // of a local tool; nil for none
 	Schema     *Schema           // of a local tool; nil for none
 
-	Rules map[string]Rule // of each key that a file sets: "risk", "constraints.max_invocations", "exclude"
+	Rules map[string]Rule // of each key that a file sets: "risk", "constraints.max_invocations", "exclude", "parameters.NAME"
+
+	asks []string // the ask of each author, "" where it says nothing
 }
 
 // Predecessor is an entry of only_after, with the layer whose groups and aliases it uses.
 type Predecessor struct {
 	Entry
 	Layer *Layer
+}
+
+// Matches reports whether a tool is one that must have been called. It's known by its full name, so that a server can't provide it.
+func (p *Predecessor) Matches(name, bare string) bool {
+	t := p.Layer.Target(name, bare)
+	return p.Layer.Matcher([]Entry{p.Entry}).Find(t, false) != nil
 }
 
 // Schema is a JSON Schema for the arguments of a local tool.
@@ -39,7 +50,7 @@ type Gate struct {
 	Enabled, Strict, AllowParentAccess bool
 
 	Shell string // "auto", "bash", "posix" or "zsh"; two authors that disagree: "auto"
-	Host  bool   // the host's files turn the gate on (a table [gate] with enabled, or nothing to the contrary): --gate off doesn't apply
+	Host  bool   // the host's files turn the gate on (they have [gate], and enabled isn't false): --gate off doesn't apply
 	Rules map[string]Rule
 }
 
@@ -47,15 +58,29 @@ type Gate struct {
 type Approvals struct {
 	Given                      bool // a file has [approvals]
 	Security, Ask, AskFallback string
+	Timeout                    time.Duration
 	Rules                      map[string]Rule
+
+	authors []*ApprovalTable
 }
 
-// Settings returns what the authors say about a tool. name is its full name (mcp__SERVER__TOOL), and bare the name that an MCP server gave
-// it, else "".
-func (s *Set) Settings(name, bare string) *Settings { return nil }
+// The words of settings, from the loose to the strict.
+var (
+	risks      = []string{"low", "medium", "high", "critical"}
+	asks       = []string{"off", "on-miss", "always"}
+	securities = []string{"full", "allowlist", "deny"}
+)
 
-// Gate returns the settings of the gate.
-func (s *Set) Gate() *Gate { return nil }
+// defaultTimeout is how long an approval is waited for where no file says.
+const defaultTimeout = 2 * time.Minute
 
-// Approvals returns the settings for one agent; "" for none.
-func (s *Set) Approvals(agent string) *Approvals { return nil }
+// riskOf is the risk of a tool by its kind.
+func riskOf(kind string) string {
+	switch kind {
+	case "read", "list":
+		return "low"
+	case "create", "modify", "delete", "move":
+		return "medium"
+	}
+	return "high"
+}

@@ -1,7 +1,6 @@
 package visibility
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -47,12 +46,33 @@ func (a *author) resolve(tools []candidate) {
 	}
 	a.implied = map[int][]int{}
 	for _, t := range a.layer.Tools {
-		a.table(t)
+		if t.Plugin != "" {
+			a.plugin(t)
+		}
+	}
+	for _, t := range a.layer.Tools { // those for the groups of plugins need to know the plugins
+		if t.OwnerOnly != nil || t.Forbidden != nil || t.HasModels || len(t.Implies) > 0 { // others are about calls
+			a.table(t)
+		}
 	}
 }
 
-// table adds one table to the settings of the tools that it's about. A table that only matches the bare name of a server's tool, which the
-// server has chosen, restricts it: it takes no restriction away, and gives the tool no place in a plugin's group and no implied tools.
+// plugin adds the plugin of a table to the tools that the table is about. A table that only matches the bare name of a server's tool,
+// which the server has chosen, gives the tool no place in a plugin's group where that allows.
+func (a *author) plugin(t *toolset.Tool) {
+	m := a.layer.Matcher([]toolset.Entry{t.Pattern})
+	for i := range a.targets {
+		target := &a.targets[i]
+		if m.Find(target, false) != nil {
+			target.Plugin = t.Plugin
+		} else if m.Find(target, true) != nil {
+			target.BarePlugin = t.Plugin
+		}
+	}
+}
+
+// table adds one table to the settings of the tools that it's about. One that only matches the bare name of a server's tool restricts it:
+// it takes no restriction away, and gives the tool no implied tools.
 func (a *author) table(t *toolset.Tool) {
 	m := a.layer.Matcher([]toolset.Entry{t.Pattern})
 	var implied []int
@@ -65,16 +85,13 @@ func (a *author) table(t *toolset.Tool) {
 		}
 	}
 	for i := range a.targets {
-		target := &a.targets[i]
-		if m.Find(target, false) == nil {
-			if m.Find(target, true) != nil {
+		if m.Find(&a.targets[i], false) == nil {
+			if m.Find(&a.targets[i], true) != nil {
 				a.bare[i].set(t)
-				target.BarePlugin = cmp.Or(t.Plugin, target.BarePlugin)
 			}
 			continue
 		}
 		a.tables[i].set(t)
-		target.Plugin = cmp.Or(t.Plugin, target.Plugin)
 		for _, j := range implied {
 			a.implied[j] = append(a.implied[j], i)
 		}

@@ -131,6 +131,7 @@ func TestDecide(t *testing.T) {
 		{"group:all", "[authorities.global]\nallow = [\"group:all\"]", Caller{}, "x", "x"},
 		{"plug-ins", "[tools]\n\"cal_*\" = { plugin = \"calendar\" }\n[authorities.global]\nallow = [\"group:calendar\"]", Caller{}, "cal_list read", "cal_list"},
 		{"all plug-ins", "[tools]\n\"cal_*\" = { plugin = \"calendar\" }\n[authorities.global]\nallow = [\"group:plugins\"]", Caller{}, "cal_list read", "cal_list"},
+		{"a table for a plug-in's group", "[tools]\nlookup = { plugin = \"contacts\" }\n\"group:contacts\" = { owner_only = true }", Caller{}, "lookup evil|lookup read", "read"},
 		{"a list of unknown names allows nothing", "[authorities.group.x]\nallow = [\"voice_*\"]", Caller{Group: "x"}, "read", ""},
 		{"and is dropped where the policy says so", "[authorities.group.x]\nallow = [\"voice_*\"]\non_unknown = \"strip\"", Caller{Group: "x"}, "read", "read"},
 		{"but not if one of its names is built in", "[authorities.group.x]\nallow = [\"voice_*\", \"canvas\"]\non_unknown = \"strip\"", Caller{Group: "x"}, "read", ""},
