@@ -128,6 +128,8 @@ func (j *judge) patch(v *value) {
 			j.file(f.Path, dirs, creates)
 		case patch.Delete:
 			j.file(f.Path, dirs, deletes)
+		case patch.Read:
+			j.file(f.Path, dirs, reads)
 		case patch.Move:
 			j.file(f.Path, dirs, deletes)
 			j.file(f.To, dirs, creates)
