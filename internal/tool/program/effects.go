@@ -6,6 +6,10 @@ type Word struct {
 	Known  bool
 	Prefix string // of an unknown word: how its value certainly begins; "" for nothing certain
 	Many   bool   // an unknown word that may become none or several: an unquoted expansion, a pattern, "$@"
+
+	// Home is set if the first byte of Text (known) or Prefix (unknown) is a ~ that stands for the value of HOME: an unquoted ~ or ~/,
+	// or $HOME. Without it, a ~ is part of the name.
+	Home bool
 }
 
 // Literal returns a known word.

@@ -1,0 +1,170 @@
+package shell
+
+import (
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/tool/program"
+)
+
+func evalBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
+	var texts []string
+	args := c.args
+	if len(args) > 0 && args[0].Known && args[0].Text == "--" {
+		args = args[1:]
+	}
+	for _, arg := range args {
+		if !arg.Known || arg.Home {
+			a.mutates = true
+			a.unclear(c.text(), "is code that isn't known")
+			return c.st, c.st
+		}
+		texts = append(texts, arg.Text)
+	}
+	a.code(strings.Join(texts, " "), c)
+	return c.st, c.st
+}
+
+// code adds a script that this shell runs. The analysis of the rest stands only if the script changes nothing in this shell.
+func (a *analyzer) code(text string, c *invocation) {
+	if text == "" || a.scan.funcs[text] && !a.isBuiltin(text) {
+		return
+	}
+	for _, dir := range c.st.dirs {
+		script := program.Script{Text: text, Shell: dialects[a.dialect].name, Env: c.st.env, Dir: dir}
+		a.out.Scripts = append(a.out.Scripts, script)
+	}
+	inner := newAnalyzer(a.dialect)
+	inner.nested, inner.expanded = a.nested+1, a.expanded
+	if inner.nested > maxEval {
+		a.unclear(c.text(), "is nested too deeply")
+		return
+	}
+	inner.script(&program.Script{Text: text, Dir: c.st.dirs[0]})
+	a.expanded = inner.expanded + len(text)
+	if inner.mutates || a.expanded > maxExpanded {
+		a.mutates = true
+		a.unclear(c.text(), "is code that changes the shell itself")
+	}
+}
+
+func sourceBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
+	a.mutates = true
+	a.unclear(c.text(), "executes the commands in a file")
+	return c.st, c.st
+}
+
+func execBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
+	letters, _, rest, unknown := c.options("a")
+	switch {
+	case strings.Contains(letters, "a"):
+		a.unclear(c.text(), "runs a program under another name")
+	case unknown:
+		a.unclear(c.text(), "is the name of a program, and isn't known")
+		return c.st, c.st
+	}
+	if len(rest) == 0 {
+		return c.st, c.st
+	}
+	a.external(rest, c)
+	return nil, c.st
+}
+
+// external runs a program, even where there's a builtin or a function of its name.
+func (a *analyzer) external(argv []value, c *invocation) {
+	switch name := argv[0]; {
+	case !name.Known:
+		a.unclear(name.Text, "is the name of a program, and isn't known")
+	case name.Text == "":
+		a.unclear("''", "is the name of a program")
+	default:
+		a.emit(argv, c.prefix, c.st)
+	}
+}
+
+func commandBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
+	letters, _, rest, unknown := c.options("")
+	switch {
+	case unknown:
+		a.unclear(c.text(), "is the name of a program, and isn't known")
+		return c.st, c.st
+	case strings.ContainsAny(letters, "vV"), len(rest) == 0:
+		return c.st, c.st
+	case strings.Trim(letters, "p") != "":
+		a.unclear(c.text(), "has options that aren't understood")
+	}
+	if a.dialect == Zsh && c.name == "command" {
+		a.external(rest, c)
+		if !a.isBuiltin(rest[0].Text) {
+			return c.st, c.st
+		}
+	}
+	return a.run(rest, c.prefix, c.st, false)
+}
+
+func trapBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
+	letters, _, rest, unknown := c.options("")
+	switch {
+	case unknown:
+		a.unclear(c.text(), "is code that isn't known")
+	case letters != "", len(rest) < 2:
+		if letters != "" && strings.Trim(letters, "lp") != "" {
+			a.unclear(c.text(), "has options that aren't understood")
+		}
+	case !rest[0].Known, rest[0].Home:
+		a.unclear(c.text(), "is code that isn't known")
+	case rest[0].Text != "-":
+		later := *c
+		later.st = a.functionState()
+		a.code(rest[0].Text, &later)
+	}
+	return c.st, c.st
+}
+
+func exitBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
+	switch {
+	case len(c.args) == 0, len(c.args) == 1 && isNumeric(c.args[0]):
+		return nil, nil
+	case a.dialect == Zsh:
+		return numbersBuiltin(a, c)
+	}
+	return c.st, c.st
+}
+
+func cdBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
+	a.mutates = true
+	letters, _, rest, unknown := c.options("")
+	to := program.Word{Text: "~", Known: true, Home: true}
+	switch {
+	case len(rest) > 1, unknown && (len(rest) == 0 || rest[0].Many):
+		to = unknownDir
+	case len(rest) == 1:
+		to = rest[0].Word
+	case a.scan.assigned["HOME"]:
+		to = unknownDir
+	}
+	switch {
+	case to.Known && to.Text == "":
+		return c.st, c.st
+	case to.Known && !to.Home && (to.Text == "-" || strings.HasPrefix(to.Text, "+") || strings.HasPrefix(to.Text, "-")):
+		to = unknownDir
+	case strings.Trim(letters, "L") != "" && strings.Contains(to.Text, ".."):
+		to = unknownDir
+	}
+	var dirs []program.Word
+	for _, dir := range c.st.dirs {
+		dirs = append(dirs, joinDir(dir, to))
+	}
+	return c.st.in(dirs...), c.st
+}
+
+func pushdBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
+	if len(c.args) != 1 || !c.args[0].Known || strings.HasPrefix(c.args[0].Text, "-") {
+		return popdBuiltin(a, c)
+	}
+	return cdBuiltin(a, c)
+}
+
+func popdBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
+	a.mutates = true
+	return c.st.in(unknownDir), c.st
+}

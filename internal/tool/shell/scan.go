@@ -1,0 +1,320 @@
+package shell
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// scan is what the whole of a script says about its names. It comes before the analysis, because a loop or a function uses what a
+// later line assigns.
+type scan struct {
+	a     *analyzer
+	stack []syntax.Node
+
+	assigned map[string]bool // assigned anywhere, also perhaps: any argument that's a name
+	volatile map[string]bool // of these, in a loop, in a function's body or by an expansion
+	exported map[string]bool // named in an export
+	other    map[string]bool // assigned something else than a number
+	funcs    map[string]bool // functions' names
+
+	cd      bool // the script changes its directory
+	cdLoop  bool // of these, in a loop, outside subshells
+	cdFunc  bool // of these, in a function
+	nesting int
+	tooDeep bool
+	heredoc map[int]int // by the end of the line with the redirection: where the next here-document begins
+}
+
+var (
+	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	integer    = regexp.MustCompile(`^-?[0-9]{1,18}$`)
+	numbers    = regexp.MustCompile(`^\{-?[0-9]+\.\.-?[0-9]+(\.\.-?[0-9]+)?\}$`)
+)
+
+func scanFile(a *analyzer, file *syntax.File) *scan {
+	s := &scan{
+		a: a, assigned: map[string]bool{}, volatile: map[string]bool{}, exported: map[string]bool{}, other: map[string]bool{},
+		funcs: map[string]bool{}, heredoc: map[int]int{},
+	}
+	syntax.Walk(file, s.visit)
+	return s
+}
+
+func (s *scan) visit(n syntax.Node) bool {
+	if n == nil {
+		last := s.stack[len(s.stack)-1]
+		s.stack = s.stack[:len(s.stack)-1]
+		if nests(last) {
+			s.nesting--
+		}
+		return true
+	}
+	if nests(n) {
+		if s.nesting++; s.nesting > maxNesting {
+			s.nesting--
+			s.tooDeep = true
+			return false
+		}
+	}
+	s.stack = append(s.stack, n)
+	switch n := n.(type) {
+	case *syntax.Comment:
+		// The parser joins the line after such a comment to the line before it. Shells don't.
+		if strings.HasSuffix(n.Text, `\`) {
+			s.a.unclear("#"+n.Text, "is a comment that ends in a backslash")
+		}
+	case *syntax.CmdSubst:
+		s.backquotes(n)
+	case *syntax.ExtGlob:
+		if strings.ContainsAny(n.Pattern.Value, "$`'\"\\()<>;&\n") {
+			s.a.unclearNode(n, "is a pattern with special characters")
+		}
+	case *syntax.Redirect:
+		if n.N != nil && strings.HasPrefix(n.N.Value, "{") {
+			s.assignLate(strings.Trim(n.N.Value, "{}"), true)
+		}
+		s.hereDocument(n)
+	case *syntax.FuncDecl:
+		for _, name := range append(n.Names, n.Name) {
+			if name != nil {
+				s.funcs[name.Value] = true
+			}
+		}
+	case *syntax.Assign:
+		s.assignment(n)
+	case *syntax.ForClause:
+		s.loop(n)
+	case *syntax.CallExpr:
+		s.call(n)
+	case *syntax.DeclClause:
+		s.declaration(n)
+	case *syntax.CoprocClause:
+		if n.Name != nil {
+			s.assignLate(s.literal(n.Name), false)
+			s.assignLate(s.literal(n.Name)+"_PID", true)
+		}
+	case *syntax.ParamExp:
+		if n.Param != nil && n.Exp != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
+			s.assignLate(n.Param.Value, false)
+		}
+	case *syntax.BinaryArithm:
+		if assigns(n.Op) {
+			s.assignArith(n.X)
+		}
+	case *syntax.UnaryArithm:
+		if n.Op == syntax.Inc || n.Op == syntax.Dec {
+			s.assignArith(n.X)
+		}
+	}
+	return true
+}
+
+// nests reports whether the analysis of a node contains that of others of its kind.
+func nests(n syntax.Node) bool {
+	switch n := n.(type) {
+	case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.Subshell, *syntax.Block, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause,
+		*syntax.IfClause, *syntax.FuncDecl, *syntax.TimeClause, *syntax.CoprocClause, *syntax.ParamExp, *syntax.ArithmExp, *syntax.ParenArithm,
+		*syntax.UnaryArithm, *syntax.ParenTest, *syntax.UnaryTest, *syntax.DblQuoted:
+		return true
+	case *syntax.BinaryArithm:
+		return assigns(n.Op) || n.Op == syntax.TernQuest || n.Op == syntax.Pow
+	}
+	return false
+}
+
+func assigns(op syntax.BinAritOperator) bool {
+	switch op {
+	case syntax.Assgn, syntax.AddAssgn, syntax.SubAssgn, syntax.MulAssgn, syntax.QuoAssgn, syntax.RemAssgn, syntax.AndAssgn, syntax.OrAssgn,
+		syntax.XorAssgn, syntax.ShlAssgn, syntax.ShrAssgn, syntax.AndBoolAssgn, syntax.OrBoolAssgn, syntax.XorBoolAssgn, syntax.PowAssgn:
+		return true
+	}
+	return false
+}
+
+func (s *scan) assign(name string, number bool) {
+	if !identifier.MatchString(name) {
+		return
+	}
+	s.assigned[name] = true
+	if !number {
+		s.other[name] = true
+	}
+	if s.within(repeats) {
+		s.volatile[name] = true
+	}
+}
+
+func (s *scan) assignArith(x syntax.ArithmExpr) {
+	if w, ok := x.(*syntax.Word); ok {
+		s.assignLate(s.literal(w), true)
+	}
+}
+
+// assignLate is for assignments that the analysis doesn't meet in order.
+func (s *scan) assignLate(name string, number bool) {
+	s.assign(name, number)
+	s.volatile[name] = true
+}
+
+func repeats(n syntax.Node) bool {
+	switch n.(type) {
+	case *syntax.WhileClause, *syntax.ForClause, *syntax.FuncDecl:
+		return true
+	}
+	return false
+}
+
+func (s *scan) within(is func(syntax.Node) bool) bool { return slices.ContainsFunc(s.stack, is) }
+
+func (s *scan) assignment(n *syntax.Assign) {
+	if n.Name == nil || n.Naked {
+		return
+	}
+	number := n.Value == nil && n.Array == nil && !n.Append
+	if n.Value != nil && n.Index == nil && !n.Append {
+		number = s.number(n.Value)
+	}
+	s.assign(n.Name.Value, number)
+}
+
+// number reports whether a word is a number, whatever the variables in it are.
+func (s *scan) number(w *syntax.Word) bool {
+	if text := s.literal(w); text != "" || len(w.Parts) != 1 {
+		return integer.MatchString(text)
+	}
+	part := w.Parts[0]
+	if q, ok := part.(*syntax.DblQuoted); ok && len(q.Parts) == 1 {
+		part = q.Parts[0]
+	}
+	switch part := part.(type) {
+	case *syntax.ArithmExp:
+		return true
+	case *syntax.ParamExp:
+		return numericParam(part)
+	}
+	return false
+}
+
+// numericParam reports whether an expansion is a number in any case.
+func numericParam(p *syntax.ParamExp) bool {
+	if p.Length {
+		return true
+	}
+	if p.Param == nil || p.Excl || p.Flags != nil || p.Exp != nil || p.Slice != nil || p.Repl != nil || p.Index != nil || p.NestedParam != nil ||
+		len(p.Modifiers) > 0 {
+		return false
+	}
+	return len(p.Param.Value) == 1 && strings.Contains("?#$!", p.Param.Value)
+}
+
+func (s *scan) loop(n *syntax.ForClause) {
+	it, ok := n.Loop.(*syntax.WordIter)
+	if !ok {
+		return
+	}
+	number := it.InPos.IsValid() && !n.Select
+	for _, w := range it.Items {
+		text := s.literal(w)
+		number = number && (integer.MatchString(text) || s.a.dialect != POSIX && numbers.MatchString(s.a.source(w)))
+	}
+	s.assign(it.Name.Value, number)
+}
+
+// call counts each argument that is a name as assigned where the command may be one that assigns.
+func (s *scan) call(n *syntax.CallExpr) {
+	if len(n.Args) == 0 {
+		return
+	}
+	name := s.literal(n.Args[0])
+	for i, w := range n.Args {
+		text := s.literal(w)
+		switch text {
+		case "cd", "pushd", "popd", "chdir", "eval", ".", "source":
+			s.changesDir()
+		case "":
+			if i == 0 {
+				s.changesDir()
+			}
+		}
+		if i > 0 && (name == "" || strings.Contains(assigners, " "+name+" ")) {
+			s.argument(text, name != "read" && name != "wait" && name != "getopts" && name != "unset")
+		}
+	}
+}
+
+const assigners = " read printf getopts mapfile readarray export declare typeset local readonly unset wait let command builtin noglob nocorrect - "
+
+func (s *scan) argument(text string, export bool) {
+	if len(text) > 2 && text[0] == '-' {
+		text = text[2:] // printf -vNAME
+	}
+	if end := strings.IndexAny(text, "=[+"); end >= 0 {
+		text = text[:end]
+	}
+	s.assign(text, false)
+	s.exported[text] = s.exported[text] || export
+}
+
+func (s *scan) declaration(n *syntax.DeclClause) {
+	for _, arg := range n.Args {
+		switch {
+		case arg.Name != nil:
+			s.exported[arg.Name.Value] = true
+		case arg.Value != nil:
+			s.argument(s.literal(arg.Value), true)
+		}
+	}
+}
+
+func (s *scan) changesDir() {
+	s.cd = true
+	for _, n := range slices.Backward(s.stack) {
+		switch n.(type) {
+		case *syntax.Subshell, *syntax.CmdSubst, *syntax.ProcSubst:
+			return
+		case *syntax.WhileClause, *syntax.ForClause:
+			s.cdLoop = true
+		case *syntax.FuncDecl:
+			s.cdFunc = true
+		}
+	}
+}
+
+// literal returns the value of a word without expansions, or "".
+func (s *scan) literal(w *syntax.Word) string {
+	var b strings.Builder
+	for _, part := range w.Parts {
+		switch part := part.(type) {
+		case *syntax.Lit:
+			b.WriteString(unescape(part.Value))
+		case *syntax.SglQuoted:
+			text := part.Value
+			if part.Dollar {
+				text, _ = decodeDollar(text)
+			}
+			b.WriteString(text)
+		case *syntax.DblQuoted:
+			for _, p := range part.Parts {
+				lit, ok := p.(*syntax.Lit)
+				if !ok {
+					return ""
+				}
+				b.WriteString(unescapeQuoted(lit.Value, `"`))
+			}
+		default:
+			return ""
+		}
+	}
+	return b.String()
+}
+
+// backquotes requires that bash and dash, which end `…` at the first backquote without a backslash, whatever quotes are in between, find
+// the end where the parser does.
+func (s *scan) backquotes(n *syntax.CmdSubst) {
+	if n.Backquotes && strings.ContainsAny(s.a.src[n.Left.Offset()+1:n.Right.Offset()], "`\\#") {
+		s.a.unclearNode(n, "is a command substitution with special characters")
+	}
+}
