@@ -62,21 +62,27 @@ func kept[K comparable, V any](m *map[K]V, key K, load func() (V, error)) (V, er
 	return v, nil
 }
 
-// Answer decides a call. The error is one of the policy, or of this machine, and not the call's.
-func (e *Engine) Answer(c *gate.Call) (*gate.Answer, error) {
+// Answer decides a call. The error is one of the policy, of this machine or of this program, and not the call's: the call doesn't run.
+func (e *Engine) Answer(c *gate.Call) (a *gate.Answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a, err = nil, fmt.Errorf("a mistake in toolguard: %v", p)
+		}
+	}()
 	settings, _ := kept(&e.settings, c.Tool, func() (*toolset.Settings, error) { return e.Set.Settings(c.Tool, c.Bare), nil })
-	if a := e.visibility(c, settings); a != nil {
-		return a, nil
-	}
 	r, err := e.request(c, settings)
 	if err != nil {
 		return nil, err
 	}
-	return gate.Decide(r), nil
+	if a = e.visibility(c); a == nil {
+		a = gate.Decide(r)
+	}
+	a.Risk, a.Root = settings.Risk, r.Policy.Workspace
+	return a, nil
 }
 
 // visibility denies a call of a tool that the caller doesn't see.
-func (e *Engine) visibility(c *gate.Call, s *toolset.Settings) *gate.Answer {
+func (e *Engine) visibility(c *gate.Call) *gate.Answer {
 	key := visibilityKey{c.Tool, c.Server, visibility.Caller{
 		Agent: c.Agent, Provider: c.Provider, Model: c.Model, Group: c.Group, Owner: c.Owner, Depth: c.Depth, Sandboxed: e.Sandboxed,
 	}}
@@ -93,9 +99,7 @@ func (e *Engine) visibility(c *gate.Call, s *toolset.Settings) *gate.Answer {
 	case visibility.Forbidden:
 		reason = string(policy.Constraint)
 	}
-	a := gate.Denied(c, reason, gate.ToolRule(removed.Rule), fmt.Sprintf("%s: %s", removed.Stage, removed.Why()))
-	a.Risk = s.Risk
-	return a
+	return gate.Denied(c, reason, gate.ToolRule(removed.Rule), fmt.Sprintf("%s: %s", removed.Stage, removed.Why()))
 }
 
 // request finds the policies under which the tool runs.

@@ -65,10 +65,11 @@ type Answer struct {
 // Denied returns an answer about a call that no rule of [access] decided: its tool isn't visible, say. why follows "tool NAME isn't
 // available: ".
 func Denied(c *Call, reason string, rule *Rule, why string) *Answer {
-	return &Answer{
-		ID: c.ID, Decision: Deny, Reason: reason, Rule: rule, Capability: "none", Message: why,
-		model: fmt.Sprintf("tool %s isn't available: %s", c.Tool, why),
+	a := &Answer{ID: c.ID, Decision: Deny, Reason: reason, Rule: rule, Capability: "none", Message: why}
+	if a.model = "the call isn't valid: " + why; c.Tool != "" {
+		a.model = fmt.Sprintf("tool %s isn't available: %s", c.Tool, why)
 	}
+	return a
 }
 
 // Swallow reports whether the caller has to swallow the call: unless it's allowed.

@@ -2,6 +2,8 @@ package gate
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -22,8 +24,13 @@ func (j *judge) script(s *program.Script, depth int) {
 		j.doubt(clip(s.Text), "runs commands within commands, too deep")
 		return
 	}
+	var seen []*program.Effects
 	for _, d := range dialects(s.Shell) {
-		j.effects(shell.Analyze(s, d), depth)
+		e := shell.Analyze(s, d)
+		if !slices.ContainsFunc(seen, func(o *program.Effects) bool { return reflect.DeepEqual(o, e) }) {
+			j.effects(e, depth)
+			seen = append(seen, e)
+		}
 	}
 }
 
@@ -61,6 +68,14 @@ func (j *judge) effects(e *program.Effects, depth int) {
 	}
 }
 
+// text is the value of a known word. ok is false for a home that isn't known.
+func (j *judge) text(w program.Word) (value string, ok bool) {
+	if w.Home {
+		return j.Home + strings.TrimPrefix(w.Text, "~"), j.Home != ""
+	}
+	return w.Text, true
+}
+
 // folder is the absolute folder that a word names; ok is false for one that isn't known.
 func (j *judge) folder(dir program.Word) (string, bool) {
 	if dir.Text == "" && !dir.Known {
@@ -69,7 +84,8 @@ func (j *judge) folder(dir program.Word) (string, bool) {
 	if !dir.Known {
 		return "", false
 	}
-	return absolute(j.dir, dir.Text), true
+	text, ok := j.text(dir)
+	return absolute(j.dir, text), ok
 }
 
 // fileOf judges a file that a command certainly uses. A name that isn't known is left to the kernel: the words that matter are unclear.
@@ -77,12 +93,13 @@ func (j *judge) fileOf(f *program.File) {
 	if !f.Path.Known || j.done() {
 		return
 	}
-	dir, ok := j.folder(f.Dir)
-	if !ok && !strings.HasPrefix(f.Path.Text, "/") {
+	name, ok := j.text(f.Path)
+	dir, known := j.folder(f.Dir)
+	if !ok || !known && !strings.HasPrefix(name, "/") {
 		j.doubt(f.Path.Text, "is relative to a folder that isn't known")
 		return
 	}
-	j.path(absolute(dir, f.Path.Text), f.Path.Text, map[program.Access]action{
+	j.path(absolute(dir, name), f.Path.Text, map[program.Access]action{
 		program.Read: reads, program.Write: creates, program.Delete: deletes, program.Execute: executes,
 	}[f.Access])
 }
@@ -112,7 +129,11 @@ func (j *judge) call(c *program.Call, depth int) {
 
 // command asks the policy about a program and its arguments.
 func (j *judge) command(c *program.Call) {
-	name := c.Argv[0].Text
+	name, ok := j.text(c.Argv[0])
+	if !ok {
+		j.doubt(c.Argv[0].Text, "is relative to a home that isn't known")
+		return
+	}
 	if strings.Contains(name, "/") && !strings.HasPrefix(name, "/") {
 		dir, ok := j.folder(c.Dir)
 		if !ok {
@@ -128,7 +149,12 @@ func (j *judge) command(c *program.Call) {
 			unknown = i + 1
 			break
 		}
-		argv = append(argv, w.Text)
+		text, ok := j.text(w)
+		if !ok {
+			unknown = i + 1
+			break
+		}
+		argv = append(argv, text)
 	}
 	shown := show(c.Argv)
 	if unknown < 0 {

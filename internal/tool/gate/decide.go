@@ -30,9 +30,11 @@ type Request struct {
 
 // Decide judges the arguments of a call, and whether a person has to approve it.
 func Decide(r *Request) *Answer {
-	j := &judge{Request: r, listed: true, dir: r.Policy.Workspace}
+	own := *r
+	own.Files = newFiles(r.Files)
+	j := &judge{Request: &own, listed: true, dir: r.Policy.Workspace}
 	a := j.decide()
-	a.ID, a.Risk, a.Root = r.Call.ID, r.Settings.Risk, r.Policy.Workspace
+	a.ID = r.Call.ID
 	a.Capability = cmp.Or(a.Capability, "none")
 	if a.model == "" && a.Swallow() {
 		a.model = fmt.Sprintf("tool %s isn't available: %s", r.Call.Tool, a.Message)

@@ -72,11 +72,14 @@ func (j *judge) answer(t target, a explain.Answer) *Answer {
 	if t.path {
 		out.Path = t.shown
 	}
-	verb := "allowed"
+	verb, what := "allowed", t.capability
 	if a.Decision != Allow {
 		verb = "denied"
 	}
-	out.Message = fmt.Sprintf("%s %s is %s: %s (%s)", t.capability, cmp.Or(a.Target, t.shown), verb, explain.Why(a.Reason, a.Rule), a.Reason)
+	if what == "unknown" {
+		what = "any use of"
+	}
+	out.Message = fmt.Sprintf("%s %s is %s: %s (%s)", what, cmp.Or(a.Target, t.shown), verb, explain.Why(a.Reason, a.Rule), a.Reason)
 	if a.Rule != nil {
 		out.Rule = &Rule{a.Rule.ID, a.Rule.Authority, a.Rule.Position}
 		out.Declared = a.Decision == Allow && j.declares(a.Rule)
@@ -126,7 +129,7 @@ func grants(c *policy.Compiled, of policy.Resource) (list []string) {
 	more := 0
 	for _, r := range c.Rules {
 		switch {
-		case r.Resource != of || !r.Grants() || r.Builtin():
+		case r.Resource != of || r.Builtin() || !allows(r):
 		case len(list) == maxGrants:
 			more++
 		default:
@@ -137,6 +140,17 @@ func grants(c *policy.Compiled, of policy.Resource) (list []string) {
 		list = append(list, fmt.Sprintf("and %d more", more))
 	}
 	return list
+}
+
+// allows reports whether a rule grants something.
+func allows(r *policy.Rule) bool {
+	switch {
+	case r.FS != nil:
+		return r.FS.Caps != 0
+	case r.Net != nil:
+		return r.Net.Allow
+	}
+	return r.Command != nil
 }
 
 // file asks about a path of the call's arguments, in each of its readings, from each of the folders that it could be relative to.
