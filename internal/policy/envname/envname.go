@@ -52,13 +52,16 @@ var searchPaths = map[string]bool{"PYTHONPATH": true, "NODE_PATH": true, "PERL5L
 // IsSearchPath reports whether a variable's value is a list of folders from which an interpreter loads code.
 func IsSearchPath(name string) bool { return searchPaths[name] }
 
+// NamesCode reports whether a variable names code that loaders, interpreters and common programs execute.
+func NamesCode(name string) bool {
+	return slices.ContainsFunc(codeVariables, func(n string) bool { return Matches(n, name) })
+}
+
 // NeedsExactRule returns why only a rule with exactly this name grants the variable, and no prefix or default does: it makes programs execute
 // other code, or it looks like a credential. It's "" for any other variable.
 func NeedsExactRule(name string) string {
-	for _, n := range codeVariables {
-		if Matches(n, name) {
-			return "it makes programs execute other code"
-		}
+	if NamesCode(name) {
+		return "it makes programs execute other code"
 	}
 	if LooksSecret(name) {
 		return "it looks like a credential"

@@ -190,7 +190,7 @@ func (j *judge) noteListed(a explain.Answer) {
 func (j *judge) variable(v program.Variable, c *program.Call) {
 	kind := program.RiskyVariable(v.Name)
 	switch {
-	case kind == program.Harmless:
+	case kind == program.Plain:
 	case kind == program.CommandLine && v.Value.Known:
 		j.script(&program.Script{Text: v.Value.Text, Shell: "sh", Dir: c.Dir}, 1)
 	case kind == program.CommandLine:

@@ -1,20 +1,140 @@
-// Package program knows, as data, what common programs do with their arguments: which ones run another program, execute code in an
-// argument, or read, write and delete the files that are named.
 package program
+
+import (
+	"slices"
+	"strings"
+)
 
 // Inspect returns what a call does beyond the execution of Argv[0] itself: the programs that it runs in turn, scripts, files, addresses,
 // and what isn't clear. A program that isn't listed has no effects.
-func Inspect(c *Call) *Effects { return new(Effects) }
+func Inspect(c *Call) *Effects {
+	out := new(Effects)
+	if len(c.Argv) == 0 {
+		return out
+	}
+	first := c.Argv[0]
+	if !first.Known {
+		out.Unclear = append(out.Unclear, Unclear{first.Text, "is the name of a program, and isn't known"})
+		return out
+	}
+	name := baseName(first.Text)
+	if e := lookUp(name); e != nil {
+		in := &inspection{out: out, name: name, env: c.Env, dir: c.Dir}
+		in.run(e, c.Argv[1:])
+	}
+	return out
+}
 
-// VariableKind is what an environment variable that a command line assigns does.
-type VariableKind uint8
+// inspection is one Inspect under way.
+type inspection struct {
+	out  *Effects
+	name string // of the program, with its subcommand
+	env  []Variable
+	dir  Word
 
-// The kinds.
-const (
-	Harmless    VariableKind = iota
-	CommandLine              // its value is a command line for a shell
-	Risky                    // programs load or execute what it names, or obey it
-)
+	*entry
+	leads    []string // the roles of the first operands that remain
+	rest     string
+	last     string
+	words    []Word // that aren't parsed yet
+	operands []Word
+	ended    bool // no more options
+	guess    bool // an option wasn't known: it may take the next word as its value
+	shaky    bool // a word may be an option, none or several: the positions of operands are uncertain
+	done     bool // nothing more is to be parsed
+	used     bool // it has its command or code, or only prints something about itself
 
-// RiskyVariable returns the kind of a variable.
-func RiskyVariable(name string) VariableKind { return Harmless }
+	replace   string // of xargs: what its input replaces in the command; "" to append it
+	sedScript []string
+	tar       tarring
+}
+
+// run parses the words after the program's name (or its subcommand's) by its entry.
+func (in *inspection) run(e *entry, words []Word) {
+	in.entry, in.leads, in.rest, in.last = e, e.leads, e.rest, e.last
+	in.words, in.operands, in.ended, in.done = words, nil, false, false
+	if e.whole != "" {
+		in.done, in.used = true, true
+		wholes[e.whole](in, words)
+		return
+	}
+	in.parse()
+	if !in.done {
+		in.finish()
+	}
+}
+
+// finish applies the roles of the operands, once it's known how many there are.
+func (in *inspection) finish() {
+	if in.none != "" && len(in.operands) == 0 && !in.used {
+		in.unclear(in.name, nones[in.none])
+	}
+	ops := in.operands
+	if in.shaky && (len(in.leads) > 0 || in.last != "") {
+		ops = nil
+	}
+	n := min(len(in.leads), len(ops))
+	for i, role := range in.leads[:n] {
+		in.apply(role, ops[i], ops[i])
+	}
+	ops = ops[n:]
+	if in.last != "" && (len(ops) > 1 || len(ops) == 1 && in.rest == "") {
+		w := ops[len(ops)-1]
+		in.apply(in.last, w, w)
+		ops = ops[:len(ops)-1]
+	}
+	if in.rest != "" {
+		for _, w := range ops {
+			in.apply(in.rest, w, w)
+		}
+	}
+	if len(in.sedScript) > 0 {
+		in.checkSed(strings.Join(in.sedScript, "\n"))
+	}
+}
+
+// apply applies a role, or several joined by "+", to a word. shown is the word of the command line that has it.
+func (in *inspection) apply(role string, w, shown Word) {
+	for r := range strings.SplitSeq(role, "+") {
+		roles[r](in, w, shown)
+	}
+}
+
+func (in *inspection) unclear(word, why string) {
+	u := Unclear{word, why}
+	if !slices.Contains(in.out.Unclear, u) {
+		in.out.Unclear = append(in.out.Unclear, u)
+	}
+}
+
+// stop ends the inspection: what follows isn't certain.
+func (in *inspection) stop(word, why string) {
+	in.unclear(word, why)
+	in.done, in.used = true, true
+}
+
+func (in *inspection) call(argv []Word) {
+	in.used = true
+	in.out.Calls = append(in.out.Calls, Call{Argv: argv, Env: in.env, Dir: in.dir})
+}
+
+// script adds a text for a shell, or what is unclear if it isn't known.
+func (in *inspection) script(shell string, w, shown Word) {
+	in.used = true
+	if !w.Known {
+		in.unclear(shown.Text, "is a command line for "+shell+", and isn't known")
+		return
+	}
+	in.out.Scripts = append(in.out.Scripts, Script{Text: w.Text, Shell: shell, Env: in.env, Dir: in.dir})
+}
+
+// file adds a file if it's certain which one it is.
+func (in *inspection) file(w Word, a Access) {
+	if !w.Known || w.Text == "" || w.Text == "-" && a != Delete || in.guess {
+		return
+	}
+	if !in.dir.Known && in.dir.Text != "" && w.Text[0] != '/' {
+		return
+	}
+	in.out.Files = append(in.out.Files, File{Path: w, Dir: in.dir, Access: a})
+}

@@ -1,0 +1,142 @@
+package program
+
+import "strings"
+
+// gitHarmless are the keys of git's configuration, in lower case, with which it runs no program and loads no code, whatever their value. A
+// name that ends with "." is a section.
+var gitHarmless = fieldSet(`user. author. committer. color. advice. column. log. status. tag. push. pull. fetch. gc. pack. index. rebase.
+	commit. i18n. blame. checkout. stash. versionsort. rerere. format. init.defaultbranch feature. branch.autosetupmerge
+	branch.autosetuprebase branch.sort http.version http.postbuffer http.sslverify http.lowspeedlimit http.lowspeedtime http.useragent
+	http.extraheader core.quotepath core.autocrlf core.eol core.ignorecase core.longpaths core.preloadindex core.filemode core.symlinks
+	core.safecrlf core.abbrev core.compression core.whitespace core.commentchar core.untrackedcache core.precomposeunicode
+	core.checkstat core.trustctime core.looseobjectdir core.bigfilethreshold core.excludesfile core.logallrefupdates
+	diff.algorithm diff.renames diff.renamelimit diff.context diff.noprefix diff.mnemonicprefix diff.colormoved diff.colormovedws
+	diff.submodule diff.relative diff.wserrorhighlight diff.interhunkcontext diff.suppressblankempty diff.indentheuristic
+	diff.statgraphwidth diff.ignoresubmodules merge.conflictstyle merge.ff merge.renames merge.renamelimit merge.stat merge.log
+	merge.autostash merge.verbosity protocol.version protocol.file.allow submodule.recurse submodule.fetchjobs transfer.fsckobjects
+	transfer.hiderefs transfer.unpacklimit grep.linenumber grep.column grep.patterntype grep.extendedregexp grep.threads grep.fullname
+	receive.denycurrentbranch receive.fsckobjects clone.defaultremotename help.autocorrect pager.status maintenance.auto`)
+
+// gitCommands are the keys whose value is a command line for a shell.
+var gitCommands = fieldSet(`core.pager core.editor sequence.editor core.sshcommand core.askpass diff.external interactive.difffilter
+	core.fsmonitor core.gitproxy`)
+
+// checkGitConfig is for git -c and the like: KEY=VALUE, or KEY alone, which means true.
+func (in *inspection) checkGitConfig(w, shown Word) {
+	text := w.certain()
+	key, value, ok := strings.Cut(text, "=")
+	if !ok && !w.Known {
+		in.unclear(shown.Text, "is a setting of git that isn't known")
+		return
+	}
+	key = strings.ToLower(key)
+	section, name, _ := strings.Cut(key, ".")
+	switch {
+	case gitHarmless[key], gitHarmless[section+"."] && !strings.Contains(name, "command") && !strings.Contains(name, "cmd"):
+	case w.Known && (key == "core.hookspath" && value == "/dev/null" || key == "credential.helper" && ok && value == "" ||
+		key == "core.fsmonitor" && (value == "false" || value == "true" || value == "")):
+	case gitCommands[key] || section == "pager" || section == "alias" && strings.HasPrefix(value, "!"):
+		n := len(key) + 1
+		if section == "alias" {
+			n++
+		}
+		if !ok || w.Known && (value == "" || value == "true" || value == "false") {
+			return
+		}
+		in.script("sh", w.after(n), shown)
+	default:
+		in.unclear(shown.Text, "is a setting with which git can run a program")
+	}
+}
+
+// applyGitDir is for --git-dir: a folder of another name can be prepared as a repository, whose settings run programs.
+func applyGitDir(in *inspection, w, shown Word) {
+	if text := strings.TrimSuffix(w.Text, "/"); !w.Known || baseName(text) != ".git" {
+		in.unclear(shown.Text, "has settings with which git can run programs")
+	}
+}
+
+// checkGitURL is for repositories: git runs a program for each TRANSPORT::ADDRESS.
+func (in *inspection) checkGitURL(w, shown Word) {
+	text := w.certain()
+	scheme, rest, isURL := strings.Cut(text, "://")
+	host, _, isHost := strings.Cut(text, ":")
+	switch {
+	case strings.Contains(text, "::") || !w.Known && !isURL && !strings.Contains(text, "/"):
+		in.unclear(shown.Text, "can make git run a program")
+	case isURL && (scheme == "http" || scheme == "https" || scheme == "ssh" || scheme == "git" || scheme == "file"):
+		if w.Known && scheme != "file" {
+			if strings.HasPrefix(rest, "-") {
+				in.unclear(shown.Text, "can make git run a program")
+				return
+			}
+			in.out.URLs = append(in.out.URLs, URL{w})
+		}
+	case isURL:
+		in.unclear(shown.Text, "can make git run a program")
+	case isHost && !strings.Contains(host, "/") && w.Known:
+		host = host[strings.LastIndexByte(host, '@')+1:]
+		if host == "" || host[0] == '-' || !isPlain(host) {
+			in.unclear(shown.Text, "can make git run a program")
+			return
+		}
+		in.out.URLs = append(in.out.URLs, URL{Literal("ssh://" + host)})
+	}
+}
+
+// takeGitCommand is for git's commands. One that isn't listed may be an alias, or a program named git-COMMAND.
+func takeGitCommand(in *inspection, w Word, words []Word) {
+	if w.Known && programs()["git/"+w.Text] == nil {
+		in.unclear(w.Text, "isn't a listed command of git: it may be an alias, or another program")
+		return
+	}
+	takeSubcommand(in, w, words)
+}
+
+// gitConfigReads are the words with which git config only reads, or only removes.
+var gitConfigReads = fieldSet(`get list unset remove-section --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --list -l
+	--unset --unset-all --remove-section get-colorbool`)
+
+// gitConfigValues are its options with a value.
+var gitConfigValues = fieldSet("-f --file --blob --type -t --default --comment --value --url")
+
+// inspectGitConfig is for git config: it's unclear if it writes a setting that isn't harmless.
+func inspectGitConfig(in *inspection, words []Word) {
+	var ops []Word
+	for i := 0; i < len(words); i++ {
+		switch w := words[i]; {
+		case !w.Known && len(ops) < 2:
+			in.unclear(w.Text, "may be a setting with which git can run a program")
+			return
+		case len(ops) == 0 && gitConfigReads[w.Text]:
+			return
+		case len(ops) == 0 && (w.Text == "-e" || w.Text == "--edit" || w.Text == "edit"):
+			in.unclear(w.Text, "starts an editor")
+			return
+		case gitConfigValues[w.Text]:
+			i++
+		case strings.HasPrefix(w.certain(), "-") && len(ops) < 2, len(ops) == 0 && w.Text == "set":
+		default:
+			ops = append(ops, w)
+		}
+	}
+	if len(ops) < 2 {
+		return
+	}
+	quiet := &inspection{out: new(Effects), name: "git"}
+	quiet.checkGitConfig(Literal(ops[0].Text+"=?"), ops[0])
+	if len(quiet.out.Unclear)+len(quiet.out.Scripts) > 0 {
+		in.unclear(ops[0].Text, "is a setting with which git can run a program")
+	}
+}
+
+// inspectForeach is for git submodule foreach.
+func inspectForeach(in *inspection, words []Word) {
+	for len(words) > 0 && words[0].Known && (words[0].Text == "--recursive" || words[0].Text == "--quiet" || words[0].Text == "-q") {
+		words = words[1:]
+	}
+	if len(words) > 0 {
+		in.dir = Word{Text: "the folder of each submodule"}
+		takeShellWords(in, words[0], words[1:])
+	}
+}

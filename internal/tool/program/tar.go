@@ -1,0 +1,87 @@
+package program
+
+import "strings"
+
+// inspectTar is for tar, whose first word may be options without a dash: the values of these are the words that follow, in order.
+func inspectTar(in *inspection, words []Word) {
+	e := programs()["tar/options"]
+	if len(words) > 0 {
+		first := words[0]
+		text := first.certain()
+		if !first.Known && !strings.HasPrefix(text, "-") {
+			in.unclear(first.Text, "may be an option with which tar runs a program, and isn't known")
+			return
+		}
+		if text != "" && text[0] != '-' {
+			words = undashed(e, text, words[1:])
+		}
+	}
+	in.run(e, words)
+	in.finishTar()
+}
+
+// undashed writes options without a dash as options with one.
+func undashed(e *entry, letters string, rest []Word) (words []Word) {
+	for i := range len(letters) {
+		name := "-" + letters[i:i+1]
+		words = append(words, Literal(name))
+		if o := e.options[name]; o != nil && o.value == hasValue && len(rest) > 0 {
+			words, rest = append(words, rest[0]), rest[1:]
+		}
+	}
+	return append(words, rest...)
+}
+
+// tarring is what one tar does.
+type tarring struct {
+	archive   []Word
+	directory []Word // of -C
+	creates   bool
+	extracts  bool
+	local     bool
+}
+
+// applyArchive is for tar -f: a file, or HOST:FILE, which tar reaches with another program.
+func applyArchive(in *inspection, w, _ Word) { in.tar.archive = append(in.tar.archive, w) }
+
+func (in *inspection) finishTar() {
+	t := &in.tar
+	for _, w := range t.archive {
+		if !t.local {
+			applyRemote(in, w, w)
+		}
+		switch {
+		case strings.Contains(w.Text, ":") && !strings.HasPrefix(w.Text, "/"):
+		case t.creates:
+			in.file(w, Write)
+		default:
+			in.file(w, Read)
+		}
+	}
+	dir := in.dir
+	for _, d := range t.directory {
+		in.dir = inFolder(in.dir, d)
+	}
+	switch {
+	case len(t.directory) > 1:
+	case t.creates:
+		for _, w := range in.operands {
+			in.file(w, Read)
+		}
+	case t.extracts && len(t.directory) == 1:
+		in.dir = dir
+		in.file(t.directory[0], Write)
+	}
+	in.dir = dir
+}
+
+// checkCheckpoint is for tar --checkpoint-action.
+func (in *inspection) checkCheckpoint(w, shown Word) {
+	text := w.certain()
+	switch {
+	case strings.HasPrefix(text, "exec="):
+		in.script("sh", w.after(len("exec=")), shown)
+	case !w.Known && !strings.Contains(text, "="):
+		in.unclear(shown.Text, "can make tar run a program")
+	}
+}
