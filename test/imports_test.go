@@ -51,6 +51,8 @@ const layers = `
 3 nettest: policy policy/hostfs github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/net golang.org/x/sys
 3 tool/gate: policy policy/explain policy/fspath policy/toolset tool/patch tool/program tool/shell tool/strictjson
 	github.com/go-json-experiment/json
+0 tool/patch:
+0 tool/schema: github.com/go-json-experiment/json
 3 tool/visibility: policy/toolset
 3 seccomp: policy golang.org/x/sys
 3 ship: audit event metrics github.com/nats-io/nats.go github.com/nats-io/nkeys github.com/pelletier/go-toml/v2 golang.org/x/sys
@@ -60,6 +62,7 @@ const layers = `
 2 policy/hostfs: policy/fspath
 3 policy/policyfile: policy policy/fspath policy/tomltext policy/tomltree policy/toolset
 2 policy/tomlformat: policy policy/tomltree
+3 policy/policyfile: policy policy/fspath policy/tomltext policy/tomltree policy/toolset tool/schema
 2 policy/toolset: policy
 2 policy/policytest: childtest policy policy/fspath/fspathtest pgregory.net/rapid
 2 session/launch/forkexec: session/launch/forkexec/nofile golang.org/x/sys

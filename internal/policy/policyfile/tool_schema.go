@@ -2,11 +2,13 @@ package policyfile
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
+	"github.com/toolguard/toolguard/internal/tool/schema"
 )
 
 // ArgumentSchema is the value of `schema` of a local tool: the name of a file, or a JSON Schema written as a table.
@@ -33,6 +35,7 @@ func (a *ArgumentSchema) decode(d *decoder, n *tomltree.Node) {
 			return
 		}
 		a.JSON = text
+		d.checkSchema(n, text)
 		if props := n.Get("properties"); props != nil {
 			for _, e := range props.Node.Keys {
 				a.Names = append(a.Names, e.Name)
@@ -41,6 +44,25 @@ func (a *ArgumentSchema) decode(d *decoder, n *tomltree.Node) {
 	default:
 		d.wrong(n, "the name of a file, or a table", "")
 	}
+}
+
+// checkSchema reports what is wrong with an inline schema, at the key that is wrong.
+func (d *decoder) checkSchema(n *tomltree.Node, text []byte) {
+	_, err := schema.Parse(text)
+	if err == nil {
+		return
+	}
+	off := n.Off
+	if e := (*schema.Error)(nil); errors.As(err, &e) {
+		for _, key := range e.Path {
+			entry := n.Get(key)
+			if entry == nil {
+				break
+			}
+			n, off = entry.Node, entry.Off
+		}
+	}
+	d.fail(off, "", "%v", err)
 }
 
 // plain converts a value of TOML to the one of JSON.

@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -14,10 +13,10 @@ type applyPatch struct {
 }
 
 var (
-	applyFile = regexp.MustCompile(`(?i)^\*\*\*\s*(add|create|update|modify|delete|remove|move|rename)\s+(?:file\s*:|to\s*:)\s?(.*)$`)
-	applyTo   = regexp.MustCompile(`(?i)^\*\*\*\s*\w+\s+to`)
-	applyAny  = regexp.MustCompile(`(?im)^[ \t]*\*\*\*\s*(?:begin patch|(?:add|create|update|modify|delete|remove|move|rename)\s+(?:file\s*:|to\s*:))`)
-	applyMark = regexp.MustCompile(`(?i)^\*\*\*\s*(?:begin patch|end patch|end of file)\s*$`)
+	applyFile = lazy(`(?i)^\*\*\*\s*(add|create|update|modify|delete|remove|move|rename)\s+(?:file\s*:|to\s*:)\s?(.*)$`)
+	applyTo   = lazy(`(?i)^\*\*\*\s*\w+\s+to`)
+	applyAny  = lazy(`(?im)^[ \t]*\*\*\*\s*(?:begin patch|(?:add|create|update|modify|delete|remove|move|rename)\s+(?:file\s*:|to\s*:))`)
+	applyMark = lazy(`(?i)^\*\*\*\s*(?:begin patch|end patch|end of file)\s*$`)
 )
 
 // applyHeader reads a header of apply_patch. They count in every text, also indented, because programs trim the lines before they look.
@@ -26,10 +25,10 @@ func (s *scan) applyHeader(line string) {
 	if !strings.HasPrefix(trimmed, "***") {
 		return
 	}
-	if applyMark.MatchString(trimmed) {
+	if applyMark().MatchString(trimmed) {
 		return
 	}
-	m := applyFile.FindStringSubmatch(trimmed)
+	m := applyFile().FindStringSubmatch(trimmed)
 	if m == nil {
 		if s.apply.found && strings.HasPrefix(line, "***") { // a line of content has another first character
 			s.fail("%.60q is no header that apply_patch has", line)
@@ -42,7 +41,7 @@ func (s *scan) applyHeader(line string) {
 		return
 	}
 	paths := unquoted(path)
-	if applyTo.MatchString(trimmed) {
+	if applyTo().MatchString(trimmed) {
 		s.moveTo(verb, paths)
 		return
 	}

@@ -1,13 +1,12 @@
 package patch
 
 import (
-	"regexp"
 	"strings"
 )
 
 var (
-	beginsPatch = regexp.MustCompile(`^(?:diff --git |From [0-9a-f]{40} |commit [0-9a-f]{40}\b|@@ -\d|diff -)`)
-	fence       = regexp.MustCompile("^(?:```|~~~)")
+	beginsPatch = lazy(`^(?:diff --git |From [0-9a-f]{40} |commit [0-9a-f]{40}\b|@@ -\d|diff -)`)
+	fence       = lazy("^(?:```|~~~)")
 )
 
 // Looks reports whether a text begins like a patch: with a header of either format, also indented, within a fence of Markdown, or in
@@ -16,15 +15,15 @@ func Looks(text string) bool {
 	text = strings.TrimPrefix(text, "\ufeff")
 	first, rest := nextLine(text)
 	for range 2 {
-		if fence.MatchString(first) || heredocStart.MatchString(first) {
+		if fence().MatchString(first) || heredocStart().MatchString(first) {
 			first, rest = nextLine(rest)
 		}
 	}
 	second, _ := nextLine(rest)
-	if applyMark.MatchString(first) || applyFile.MatchString(first) {
+	if applyMark().MatchString(first) || applyFile().MatchString(first) {
 		return true
 	}
-	if strings.Contains(first, "<<") && applyMark.MatchString(second) {
+	if strings.Contains(first, "<<") && applyMark().MatchString(second) {
 		return true
 	}
 	_, isOld := after(first, "---")
@@ -35,7 +34,7 @@ func Looks(text string) bool {
 	if isIndex && strings.HasPrefix(second, "===") || isOld && isNew || isContext && isContextNew {
 		return true
 	}
-	return beginsPatch.MatchString(strings.TrimLeft(first, "X"))
+	return beginsPatch().MatchString(strings.TrimLeft(first, "X"))
 }
 
 // nextLine returns the first line that isn't empty, without the blanks around it, and what follows it.

@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -18,13 +17,13 @@ type name struct {
 }
 
 var (
-	isoTime   = regexp.MustCompile(`[ \t]+\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*$`)
-	epochTime = regexp.MustCompile(`[ \t](?:1970-01-01|1969-12-31)[ T]|[ \t](?:Thu Jan  ?1|Wed Dec 31) .*(?:1970|1969)`)
+	isoTime   = lazy(`[ \t]+\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*$`)
+	epochTime = lazy(`[ \t](?:1970-01-01|1969-12-31)[ T]|[ \t](?:Thu Jan  ?1|Wed Dec 31) .*(?:1970|1969)`)
 )
 
 // parseName reads what follows "--- " or "+++ ".
 func (s *scan) parseName(rest string) name {
-	n := name{given: true, epoch: epochTime.MatchString(rest)}
+	n := name{given: true, epoch: epochTime().MatchString(rest)}
 	rest = strings.TrimLeft(rest, " \t")
 	if strings.HasPrefix(rest, `"`) {
 		text, _ := s.unquote(rest)
@@ -35,7 +34,7 @@ func (s *scan) parseName(rest string) name {
 	variants := []string{strings.TrimRight(tabbed, " ")}
 	if !tab {
 		first, _, _ := strings.Cut(rest, " ")
-		variants = append(variants, first, rest, isoTime.ReplaceAllString(rest, ""))
+		variants = append(variants, first, rest, isoTime().ReplaceAllString(rest, ""))
 	}
 	for _, v := range variants {
 		if v == devNull {

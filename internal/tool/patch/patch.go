@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Action is what a patch does to a file.
@@ -61,7 +62,7 @@ func Files(text string) ([]File, error) {
 }
 
 func read(text string, both bool) (files []File, doubt bool, err error) {
-	s := &scan{both: both, seen: map[File]bool{}, numbered: numberedHunk.MatchString(text), apply: applyPatch{found: applyAny.MatchString(text)}}
+	s := &scan{both: both, seen: map[File]bool{}, numbered: numberedHunk().MatchString(text), apply: applyPatch{found: applyAny().MatchString(text)}}
 	lines := strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n")
 	s.openHeredoc(lines)
 	for i := 0; i < len(lines) && s.err == nil; i++ {
@@ -107,13 +108,18 @@ func (s *scan) add(a Action, path, to string) {
 	}
 }
 
+// lazy compiles a pattern when it's first needed, because every start of toolguard initialises this package.
+func lazy(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
 // numberedHunk matches the first line of a hunk, also where the whole patch is indented.
-var numberedHunk = regexp.MustCompile(`(?m)^[ \tX]*(?:- )*@@ -\d`)
+var numberedHunk = lazy(`(?m)^[ \tX]*(?:- )*@@ -\d`)
 
 // separators are characters at which some programs end a line, as Python's splitlines does, and others don't.
 const separators = "\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029"
 
-var anyHeader = regexp.MustCompile(`^[ \t]*(?:[-+*]{3}[ \t]|diff --git|rename |copy |Index:|@@ -\d)`)
+var anyHeader = lazy(`^[ \t]*(?:[-+*]{3}[ \t]|diff --git|rename |copy |Index:|@@ -\d)`)
 
 // hidden rejects a header that only some programs find at the beginning of a line.
 func (s *scan) hidden(line string) {
@@ -123,24 +129,24 @@ func (s *scan) hidden(line string) {
 			return
 		}
 		line = strings.TrimLeft(line[i:], separators)
-		if anyHeader.MatchString(line) {
+		if anyHeader().MatchString(line) {
 			s.fail("%.60q is a header only for programs that end a line at the character before it", line)
 		}
 	}
 }
 
 // heredocStart is the command that some models put around a patch.
-var heredocStart = regexp.MustCompile(`^\s*(?:(?:\S*/)?apply_?patch\s*)?<<-?\s*(?:'([\w.-]+)'|"([\w.-]+)"|([\w.-]+))\s*$`)
+var heredocStart = lazy(`^\s*(?:(?:\S*/)?apply_?patch\s*)?<<-?\s*(?:'([\w.-]+)'|"([\w.-]+)"|([\w.-]+))\s*$`)
 
 func (s *scan) openHeredoc(lines []string) {
 	first := 0
 	for first < len(lines) && strings.TrimSpace(lines[first]) == "" {
 		first++
 	}
-	if first == len(lines) || !strings.Contains(lines[first], "<<") || strings.Contains(lines[first], "<<<<") || anyHeader.MatchString(lines[first]) {
+	if first == len(lines) || !strings.Contains(lines[first], "<<") || strings.Contains(lines[first], "<<<<") || anyHeader().MatchString(lines[first]) {
 		return
 	}
-	if m := heredocStart.FindStringSubmatch(lines[first]); m != nil {
+	if m := heredocStart().FindStringSubmatch(lines[first]); m != nil {
 		s.indoc, s.quoted = m[1]+m[2]+m[3], m[3] == ""
 		return
 	}

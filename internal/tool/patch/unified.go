@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +33,7 @@ type hunk struct {
 	paired   bool // the line before was a "--- ", and has been read with this one
 }
 
-var hunkStart = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? ?@`)
+var hunkStart = lazy(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? ?@`)
 
 // after returns what follows a keyword and a blank.
 func after(line, keyword string) (string, bool) {
@@ -163,7 +162,7 @@ func (s *scan) nextPair() {
 
 // startHunk reads the first line of a hunk.
 func (s *scan) startHunk(line string, counted bool) bool {
-	m := hunkStart.FindStringSubmatch(line)
+	m := hunkStart().FindStringSubmatch(line)
 	if m == nil {
 		return false
 	}
