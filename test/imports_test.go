@@ -32,7 +32,7 @@ const layers = `
 	golang.org/x/sys
 5 session/network: cgroup egress/control egress/message event loader/cgroupsock policy session/launch/forkexec
 	golang.org/x/sys
-5 tool: policy policy/fspath policy/toolset tool/gate tool/visibility
+5 tool: policy policy/fspath policy/toolset tool/gate tool/schema tool/visibility
 4 allowlist: seccomp github.com/elastic/go-seccomp-bpf golang.org/x/sys
 4 api: cgroup event kernelaudit policy
 4 cgroup/managed: cgroup event policy github.com/containerd/cgroups/v3/cgroup2

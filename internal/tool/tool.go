@@ -11,6 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool/gate"
+	"github.com/toolguard/toolguard/internal/tool/schema"
 	"github.com/toolguard/toolguard/internal/tool/visibility"
 )
 
@@ -100,6 +101,25 @@ func (e *Engine) visibility(c *gate.Call) *gate.Answer {
 		reason = string(policy.Constraint)
 	}
 	return gate.Denied(c, reason, gate.ToolRule(removed.Rule), fmt.Sprintf("%s: %s", removed.Stage, removed.Why()))
+}
+
+// checkSchema denies a call of a local tool whose arguments don't match its schema.
+func checkSchema(c *gate.Call, s *toolset.Settings) *gate.Answer {
+	if s.Command == nil && s.Schema == nil {
+		return nil
+	}
+	of, rule := schema.Default(s.Command), s.Rules["command"]
+	if s.Schema != nil {
+		var err error
+		if of, err = schema.Parse(s.Schema.Text); err != nil {
+			return gate.Denied(c, string(policy.EngineError), gate.ToolRule(s.Schema.Rule), err.Error())
+		}
+		rule = s.Schema.Rule
+	}
+	if err := of.Validate(c.Arguments); err != nil {
+		return gate.Denied(c, gate.ReasonSchema, gate.ToolRule(rule), err.Error())
+	}
+	return nil
 }
 
 // request finds the policies under which the tool runs.

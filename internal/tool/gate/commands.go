@@ -2,12 +2,14 @@ package gate
 
 import (
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/tool/program"
 	"github.com/toolguard/toolguard/internal/tool/shell"
 )
@@ -53,7 +55,7 @@ func dialects(name string) []shell.Dialect {
 func (j *judge) effects(e *program.Effects, depth int) {
 	j.unclear = append(j.unclear, e.Unclear...)
 	for i := range e.Files {
-		j.fileOf(&e.Files[i])
+		j.fileOf(&e.Files[i], e.Files)
 	}
 	for _, u := range e.URLs {
 		if u.Target.Known {
@@ -88,20 +90,50 @@ func (j *judge) folder(dir program.Word) (string, bool) {
 	return absolute(j.dir, text), ok
 }
 
-// fileOf judges a file that a command certainly uses. A name that isn't known is left to the kernel: the words that matter are unclear.
-func (j *judge) fileOf(f *program.File) {
-	if !f.Path.Known || j.done() {
+// fileOf judges a file that a command certainly uses. A name that isn't known is left to the kernel: the words that matter are unclear. What
+// is copied, moved or linked into a folder is written as an entry of it, by the name of its source.
+func (j *judge) fileOf(f *program.File, all []program.File) {
+	p, ok := j.pathOf(f)
+	if !ok || j.done() {
 		return
+	}
+	if f.Access == program.Write && j.isDir(p) {
+		for i := range all {
+			if all[i].Access == program.Write {
+				continue
+			}
+			if source, ok := j.pathOf(&all[i]); ok {
+				entry := path.Base(source)
+				j.path(absolute(p, entry), absolute(f.Path.Text, entry), creates)
+			}
+		}
+	}
+	j.path(p, f.Path.Text, map[program.Access]action{
+		program.Read: reads, program.Write: creates, program.Delete: deletes, program.Execute: executes,
+	}[f.Access])
+}
+
+// pathOf is the absolute path of a file; ok is false if it isn't known.
+func (j *judge) pathOf(f *program.File) (p string, ok bool) {
+	if !f.Path.Known {
+		return "", false
 	}
 	name, ok := j.text(f.Path)
 	dir, known := j.folder(f.Dir)
 	if !ok || !known && !strings.HasPrefix(name, "/") {
 		j.doubt(f.Path.Text, "is relative to a folder that isn't known")
-		return
+		return "", false
 	}
-	j.path(absolute(dir, name), f.Path.Text, map[program.Access]action{
-		program.Read: reads, program.Write: creates, program.Delete: deletes, program.Execute: executes,
-	}[f.Access])
+	return absolute(dir, name), true
+}
+
+func (j *judge) isDir(p string) bool {
+	resolved, err := j.Policy.ResolveTarget(j.Files, p, true)
+	if err != nil {
+		return false
+	}
+	kind, err := j.Files.Lstat(resolved)
+	return err == nil && kind == fspath.Dir
 }
 
 // call judges a program that would be executed, and what it does in turn.
