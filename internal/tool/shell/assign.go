@@ -45,7 +45,7 @@ func (a *analyzer) keep(st *state, name string, v value, export bool) *state {
 	if a.scan.volatile[name] {
 		v = unknownValue(name)
 	}
-	return a.set(st, variable{name, v, export || old.exported || st.all || inheritable(name)})
+	return a.set(st, variable{name, v, export || old.exported || a.inheritable(name)})
 }
 
 // assignment analyses NAME=value.

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/tool/program"
@@ -55,9 +56,11 @@ func init() {
 		"repeat foreach end always coproc unalias clone echotc echoti cap getcap setcap stat zstat zsystem ztcp zsocket zpty zselect syserror sysopen "+
 		"sysread syswrite sysseek strftime zcurses zftp zgetattr zsetattr zdelattr zlistattr zf_chgrp zf_chmod zf_chown zf_ln zf_mkdir zf_mv zf_rm "+
 		"zf_rmdir zf_sync example pcre_compile pcre_match pcre_study"))
-	bashOnly := []string{"source", "builtin", "declare", "typeset", "pushd", "popd", "shopt", "let", "mapfile", "readarray", "enable", "complete",
+	bashOnly := []string{
+		"source", "builtin", "declare", "typeset", "pushd", "popd", "shopt", "let", "mapfile", "readarray", "enable", "complete",
 		"compgen", "compopt", "bind", "fc", "history", "logout", "coproc", "disown", "suspend", "dirs", "help", "caller", "[[", "function", "select",
-		"print", "whence", "nameref", "integer", "float", "setopt", "emulate", "autoload", "zmodload", "noglob", "repeat", "foreach"}
+		"print", "whence", "nameref", "integer", "float", "setopt", "emulate", "autoload", "zmodload", "noglob", "repeat", "foreach",
+	}
 	for _, name := range bashOnly {
 		posix[name] = unclearBuiltin
 	}
@@ -115,7 +118,10 @@ func (c *invocation) options(with string) (letters string, values map[byte]value
 	for len(rest) > 0 {
 		arg := rest[0]
 		if !arg.Known {
-			return letters, values, rest, !arg.numeric && (arg.Many || arg.Prefix == "" || arg.Prefix[0] == '-')
+			if arg.numeric { // or empty: then the next word may be an option
+				return letters, values, rest, arg.Many && slices.ContainsFunc(rest[1:], func(v value) bool { return !v.numeric })
+			}
+			return letters, values, rest, arg.Many || arg.Prefix == "" || arg.Prefix[0] == '-'
 		}
 		if len(arg.Text) < 2 || arg.Text[0] != '-' || arg.Home {
 			break
@@ -191,7 +197,9 @@ func aliasBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 }
 
 // precommand is for words of zsh that change how the next words are read.
-func precommand(a *analyzer, c *invocation) (ok, fail *state) { return a.run(c.args, c.prefix, c.st, true) }
+func precommand(a *analyzer, c *invocation) (ok, fail *state) {
+	return a.run(c.args, c.prefix, c.st, true)
+}
 
 func printBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 	letters, _, _, unknown := c.options("")

@@ -5,7 +5,7 @@ import "strings"
 // Options that change neither what is parsed nor what runs.
 const (
 	harmlessLetters = "euxfvmbhnCETt"
-	harmlessSet     = " errexit nounset xtrace noglob verbose pipefail noclobber monitor notify errtrace functrace hashall "
+	harmlessSet     = " errexit nounset xtrace noglob verbose pipefail noclobber monitor notify errtrace functrace hashall allexport "
 	harmlessShopt   = " nullglob failglob dotglob globstar extglob nocaseglob nocasematch inherit_errexit huponexit checkwinsize cmdhist " +
 		"histappend progcomp globasciiranges "
 	harmlessSetopt = " errexit nounset xtrace verbose pipefail nullglob nonomatch dotglob globdots localoptions noclobber nobeep nohup "
@@ -27,12 +27,8 @@ func setBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 		for _, letter := range arg.Text[1:] {
 			switch {
 			case letter == 'a':
-				st = a.allExport(st, arg.Text[0] == '-')
 			case letter == 'o' && i+1 < len(c.args) && isOperator(c.args[i+1], harmlessSet):
 				i++
-			case letter == 'o' && i+1 < len(c.args) && isOperator(c.args[i+1], " allexport "):
-				i++
-				st = a.allExport(st, arg.Text[0] == '-')
 			case letter == 'o' && len(c.args) == 1:
 			case !strings.ContainsRune(harmlessLetters, letter) || a.dialect == Zsh && !strings.ContainsRune("euxvC", letter):
 				a.unclear(c.text(), "may change options of the shell")
@@ -40,17 +36,6 @@ func setBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 		}
 	}
 	return st, st
-}
-
-func (a *analyzer) allExport(st *state, on bool) *state {
-	if on {
-		// What a loop or a function assigns may be exported as well.
-		for name := range a.scan.volatile {
-			a.scan.exported[name] = true
-			st = a.set(st, variable{name, unknownValue(name), true})
-		}
-	}
-	return &state{vars: st.vars, env: st.env, dirs: st.dirs, all: st.all || on}
 }
 
 func shoptBuiltin(a *analyzer, c *invocation) (ok, fail *state) {

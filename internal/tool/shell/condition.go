@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -103,8 +104,9 @@ func testBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 }
 
 func (a *analyzer) testForm(args []value) bool {
-	for i := range args {
-		if args[i].Many {
+	vanishing := slices.ContainsFunc(args, func(v value) bool { return v.Many })
+	for _, v := range args {
+		if v.Many && !v.numeric || vanishing && strings.Contains(v.Text, "[") {
 			return false
 		}
 	}

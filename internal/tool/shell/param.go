@@ -17,7 +17,7 @@ func (a *analyzer) param(p *syntax.ParamExp, quoted bool, st *state) []atom {
 		return atoms
 	}
 	if numericParam(p) && p.Index == nil && p.Flags == nil && p.NestedParam == nil {
-		return []atom{{part: &expansion{numeric: true}}}
+		return []atom{{part: &expansion{numeric: true, many: !quoted && !p.Length && p.Param.Value == "!"}}}
 	}
 	a.zshParam(p, st)
 	many := !quoted || p.Param != nil && p.Param.Value == "@" || p.Names == syntax.NamesPrefixWords
@@ -84,24 +84,16 @@ func (a *analyzer) simpleParam(p *syntax.ParamExp, quoted bool, st *state) ([]at
 			return nil, false
 		}
 	case !ok || a.scan.volatile[name]:
-		return a.numericName(name)
+		return numberAtoms(quoted), a.isNumber(name)
 	}
 	if !v.value.Known {
-		if v.value.numeric {
-			return []atom{{part: &expansion{numeric: true}}}, true
-		}
-		return a.numericName(name)
+		return numberAtoms(quoted), v.value.numeric || a.isNumber(name)
 	}
 	return a.substitute(v.value, quoted)
 }
 
-// numericName is the value of a variable that the script assigns numbers alone.
-func (a *analyzer) numericName(name string) ([]atom, bool) {
-	if !a.isNumber(name) {
-		return nil, false
-	}
-	return []atom{{part: &expansion{numeric: true}}}, true
-}
+// numberAtoms is the value of a variable that is a number, or empty.
+func numberAtoms(quoted bool) []atom { return []atom{{part: &expansion{numeric: true, many: !quoted}}} }
 
 // substitute returns the atoms of a known value, unless it would be split or matched against files.
 func (a *analyzer) substitute(v value, quoted bool) ([]atom, bool) {

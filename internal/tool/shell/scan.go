@@ -20,6 +20,8 @@ type scan struct {
 	other    map[string]bool // assigned something else than a number
 	funcs    map[string]bool // functions' names
 
+	allExport bool // set -a
+
 	cd      bool // the script changes its directory
 	cdLoop  bool // of these, in a loop, outside subshells
 	cdFunc  bool // of these, in a function
@@ -63,8 +65,8 @@ func (s *scan) visit(n syntax.Node) bool {
 	switch n := n.(type) {
 	case *syntax.Comment:
 		// The parser joins the line after such a comment to the line before it. Shells don't.
-		if strings.HasSuffix(n.Text, `\`) {
-			s.a.unclear("#"+n.Text, "is a comment that ends in a backslash")
+		if text := strings.TrimSuffix(n.Text, "\n"); strings.HasSuffix(text, `\`) {
+			s.a.unclear("#"+text, "is a comment that ends in a backslash")
 		}
 	case *syntax.CmdSubst:
 		s.backquotes(n)
@@ -223,29 +225,39 @@ func (s *scan) loop(n *syntax.ForClause) {
 	s.assign(it.Name.Value, number)
 }
 
+// The commands that assign a variable which an argument names, and those that run another builtin.
+const (
+	assigners = " read printf getopts mapfile readarray unset wait "
+	exporters = " export declare typeset local readonly let "
+	wrappers  = " command builtin noglob nocorrect - "
+)
+
 // call counts each argument that is a name as assigned where the command may be one that assigns.
 func (s *scan) call(n *syntax.CallExpr) {
-	if len(n.Args) == 0 {
-		return
-	}
-	name := s.literal(n.Args[0])
-	for i, w := range n.Args {
+	assign, export, set, wrapped := false, false, false, true
+	for _, w := range n.Args {
 		text := s.literal(w)
 		switch text {
 		case "cd", "pushd", "popd", "chdir", "eval", ".", "source":
 			s.changesDir()
-		case "":
-			if i == 0 {
+		}
+		if assign {
+			s.argument(text, export)
+		}
+		if set && (text == "allexport" || strings.HasPrefix(text, "-") && strings.Contains(text, "a")) {
+			s.allExport = true
+		}
+		if wrapped {
+			set = text == "" || text == "set"
+			export = export || text == "" || strings.Contains(exporters, " "+text+" ")
+			assign = assign || export || strings.Contains(assigners, " "+text+" ")
+			wrapped = text == "" || text[0] == '-' || strings.Contains(wrappers, " "+text+" ")
+			if text == "" {
 				s.changesDir()
 			}
 		}
-		if i > 0 && (name == "" || strings.Contains(assigners, " "+name+" ")) {
-			s.argument(text, name != "read" && name != "wait" && name != "getopts" && name != "unset")
-		}
 	}
 }
-
-const assigners = " read printf getopts mapfile readarray export declare typeset local readonly unset wait let command builtin noglob nocorrect - "
 
 func (s *scan) argument(text string, export bool) {
 	if len(text) > 2 && text[0] == '-' {

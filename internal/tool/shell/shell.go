@@ -60,8 +60,8 @@ type analyzer struct {
 	scan    *scan
 	start   *state // before the script's first statement
 
-	expanded int // bytes, up to maxExpanded
-	nested   int // levels of eval
+	expanded int  // bytes, up to maxExpanded
+	nested   int  // levels of eval
 	mutates  bool // the script changes variables, functions, options or the directory
 }
 

@@ -25,10 +25,9 @@ type variable struct {
 
 // state is what's known at one point of a script, on each way that leads there. It's immutable. A nil *state is a point that isn't reached.
 type state struct {
-	vars []variable        // by name
+	vars []variable         // by name
 	env  []program.Variable // the exported ones
-	dirs []program.Word    // each possible working directory
-	all  bool              // set -a
+	dirs []program.Word     // each possible working directory
 }
 
 // functionPrefix begins the name of the variable that stands for a function: its value is known where the function is certainly defined.
@@ -51,7 +50,7 @@ func (a *analyzer) startState(s *program.Script) *state {
 		st = a.set(st, variable{v.Name, value{Word: v.Value}, true})
 	}
 	for name := range a.scan.volatile {
-		if inheritable(name) || a.scan.exported[name] {
+		if a.inheritable(name) || a.scan.exported[name] {
 			st = a.set(st, variable{name, unknownValue(name), true})
 		}
 	}
@@ -68,7 +67,7 @@ func (a *analyzer) functionState() *state {
 		st.dirs = []program.Word{unknownDir}
 	}
 	for name := range a.scan.assigned {
-		if inheritable(name) || a.scan.exported[name] {
+		if a.inheritable(name) || a.scan.exported[name] {
 			st = a.set(st, variable{name, unknownValue(name), true})
 		}
 	}
@@ -91,7 +90,7 @@ func (a *analyzer) set(st *state, v variable) *state {
 		v.value = unknownValue(v.name)
 	}
 	i, found := slices.BinarySearchFunc(st.vars, v.name, func(v variable, name string) int { return strings.Compare(v.name, name) })
-	next := &state{dirs: st.dirs, all: st.all}
+	next := &state{dirs: st.dirs}
 	switch {
 	case found && st.vars[i] == v:
 		return st
@@ -125,7 +124,7 @@ func (st *state) in(dirs ...program.Word) *state {
 	if len(dirs) > maxDirs || slices.ContainsFunc(dirs, func(d program.Word) bool { return !d.Known }) {
 		dirs = []program.Word{unknownDir}
 	}
-	return &state{vars: st.vars, env: st.env, dirs: dirs, all: st.all}
+	return &state{vars: st.vars, env: st.env, dirs: dirs}
 }
 
 // join returns the state after either of two ways.
@@ -136,7 +135,7 @@ func (a *analyzer) join(x, y *state) *state {
 	case y == nil:
 		return x
 	}
-	j := &state{vars: x.vars, env: x.env, dirs: x.dirs, all: x.all || y.all}
+	j := &state{vars: x.vars, env: x.env, dirs: x.dirs}
 	if !slices.Equal(x.dirs, y.dirs) {
 		j = j.in(append(slices.Clone(x.dirs), y.dirs...)...)
 	}
@@ -199,7 +198,7 @@ func cleanDir(dir string) string {
 }
 
 // inheritable reports whether a variable may have come with the environment, so that its assignment changes what programs get.
-func inheritable(name string) bool {
+func (a *analyzer) inheritable(name string) bool {
 	lower := strings.ToLower(name)
-	return name != lower && strings.ToUpper(name) == name || strings.HasSuffix(name, "_proxy") || strings.HasPrefix(lower, "npm_config_")
+	return a.scan.allExport || name != lower && strings.ToUpper(name) == name || strings.HasSuffix(name, "_proxy") || strings.HasPrefix(lower, "npm_config_")
 }

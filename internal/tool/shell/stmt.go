@@ -26,7 +26,10 @@ func (a *analyzer) after(st, ok, fail *state) *state {
 func (a *analyzer) stmt(s *syntax.Stmt, st *state) (ok, fail *state) {
 	switch {
 	case s.Background, s.Coprocess, s.Disown:
-		a.command(s, st)
+		ok, fail = a.command(s, st)
+		if _, chain := s.Cmd.(*syntax.BinaryCmd); chain && a.dialect == Zsh { // zsh 5.9 runs the first command of a chain itself
+			st = a.join(st, a.join(ok, fail))
+		}
 		return st, st
 	case s.Negated:
 		fail, ok = a.command(s, st)

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,14 +25,14 @@ type expansion struct {
 	home    bool
 }
 
-// context is where a word is.
-type context uint8
+// position is where a word is.
+type position uint8
 
 const (
-	argument   context = iota // braces, patterns and splitting apply
-	single                    // the value of an assignment, what case compares: none of them
-	target                    // of a redirection: one word, or an error
-	quotedPart                // in double quotes, a here-document or arithmetic
+	argument   position = iota // braces, patterns and splitting apply
+	single                     // the value of an assignment, what case compares: none of them
+	target                     // of a redirection: one word, or an error
+	quotedPart                 // in double quotes, a here-document or arithmetic
 )
 
 // words evaluates the words of a command.
@@ -43,7 +44,7 @@ func (a *analyzer) words(ws []*syntax.Word, st *state) (all []value) {
 }
 
 // one evaluates a word that isn't split.
-func (a *analyzer) one(w *syntax.Word, c context, st *state) value {
+func (a *analyzer) one(w *syntax.Word, c position, st *state) value {
 	if w == nil {
 		return literal("")
 	}
@@ -51,7 +52,7 @@ func (a *analyzer) one(w *syntax.Word, c context, st *state) value {
 }
 
 // word evaluates a word, and the commands in it. It returns at least one value.
-func (a *analyzer) word(w *syntax.Word, c context, st *state) []value {
+func (a *analyzer) word(w *syntax.Word, c position, st *state) []value {
 	source := a.source(w)
 	atoms := a.parts(w.Parts, c == quotedPart, st)
 	if a.dialect == Zsh {
@@ -81,7 +82,7 @@ func (a *analyzer) word(w *syntax.Word, c context, st *state) []value {
 func (t atom) is(c byte) bool { return t.part == nil && !t.quoted && t.b == c }
 
 // finish makes a value of the atoms of a word: tildes, patterns, unknown parts.
-func (a *analyzer) finish(atoms []atom, source string, c context) value {
+func (a *analyzer) finish(atoms []atom, source string, c position) value {
 	v := value{Word: program.Word{Known: true}}
 	var text strings.Builder
 	stop := func(many bool) {
@@ -121,7 +122,6 @@ func (a *analyzer) finish(atoms []atom, source string, c context) value {
 	}
 	if !v.Known {
 		v.numeric = opaque && digits
-		v.Many = v.Many && !v.numeric
 		v.Text = source
 	}
 	return v
@@ -152,6 +152,9 @@ func (a *analyzer) parts(parts []syntax.WordPart, quoted bool, st *state) (atoms
 	for _, part := range parts {
 		switch part := part.(type) {
 		case *syntax.Lit:
+			if a.dialect == Zsh && dollar.MatchString(part.Value) {
+				a.unclearNode(part, "is an expansion of zsh that isn't understood")
+			}
 			atoms = appendLit(atoms, part.Value, quoted)
 		case *syntax.SglQuoted:
 			atoms = append(atoms, mark)
@@ -186,6 +189,9 @@ func (a *analyzer) parts(parts []syntax.WordPart, quoted bool, st *state) (atoms
 	}
 	return atoms
 }
+
+// dollar matches text with a $ that isn't quoted: the parser doesn't know what it expands.
+var dollar = regexp.MustCompile(`^([^\\$]|\\.)*\$`)
 
 func appendLit(atoms []atom, text string, quoted bool) []atom {
 	if quoted {
