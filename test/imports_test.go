@@ -60,7 +60,7 @@ const layers = `
 2 loader/loadertest: childtest policy policy/fspath golang.org/x/sys
 2 policy/explain: policy policy/envname policy/fspath policy/netname policy/tomltext
 2 policy/hostfs: policy/fspath
-3 policy/policyfile: policy policy/fspath policy/tomltext policy/tomltree policy/toolset
+3 policy/policyfile: policy policy/fspath policy/nearest policy/tomltext policy/tomltree policy/toolset
 2 policy/tomlformat: policy policy/tomltree
 3 policy/policyfile: policy policy/fspath policy/tomltext policy/tomltree policy/toolset tool/schema
 2 policy/toolset: policy
@@ -80,6 +80,7 @@ const layers = `
 0 policy/envname:
 0 policy/fspath:
 0 policy/netname: golang.org/x/net/idna
+0 policy/nearest:
 0 policy/tomltext:
 0 policy/tomltree: github.com/pelletier/go-toml/v2
 0 tool/patch:

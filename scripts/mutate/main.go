@@ -29,7 +29,8 @@ const minScore = 85
 // deciding are the packages that decide, and whose decisions tests in their process can check. Each must reach minScore.
 var deciding = []string{
 	"internal/policy", "internal/policy/envname", "internal/policy/explain", "internal/policy/fspath", "internal/policy/netname",
-	"internal/policy/policyfile", "internal/policy/tomlformat", "internal/policy/tomltext", "internal/loader/image", "internal/seccomp", "internal/landlock",
+	"internal/policy/policyfile", "internal/policy/nearest", "internal/policy/tomlformat", "internal/policy/tomltext",
+	"internal/loader/image", "internal/seccomp", "internal/landlock",
 	"internal/egress", "internal/egress/dns", "internal/audit", "internal/policy/toolset", "internal/tool/catalog",
 	"internal/tool/visibility", "internal/tool/gate",
 }
@@ -50,7 +51,7 @@ var checkedBy = map[string][]string{
 	"internal/policy/hostfs":   {"internal/policy/policyfile"},
 	"internal/policy/netname":  {"internal/policy"},
 	"internal/policy/tomltext": {"internal/policy/explain", "internal/policy/policyfile"},
-	"internal/policy/toolset":  {"internal/tool/visibility"},
+	"internal/policy/toolset":  {"internal/policy/policyfile", "internal/tool/visibility"},
 	"internal/loader/bpffs":    {"internal/loader", "internal/loader/cgroupsock"},
 	"internal/loader/image":    {"internal/loader"}, // TestAgree compares the BPF programs' decisions with the policy's
 	"internal/egress/dns":      {"internal/egress"},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/nearest"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
@@ -46,7 +47,7 @@ func (a *Access) undeclare(r policy.Resource) {
 func (a *Access) check(d *decoder, _ *tomltree.Node) {
 	for _, c := range a.Capabilities.Items {
 		if !knownCapability(c.S) {
-			hint := didYouMean(c.S, capabilities, "")
+			hint := nearest.Hint(c.S, capabilities, "")
 			if hint == "" {
 				hint = "write it as capabilities(7) does, for example CAP_NET_BIND_SERVICE"
 			}

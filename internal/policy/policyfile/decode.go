@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/nearest"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
@@ -221,7 +222,7 @@ func (d *decoder) word(off int, s string, words []string) bool {
 			return true
 		}
 	}
-	d.fail(off, didYouMean(s, words, ""), "%s must be %s, not %s", d.name(), choice(words), tomltree.Quote(s))
+	d.fail(off, nearest.Hint(s, words, ""), "%s must be %s, not %s", d.name(), nearest.Choice(words), tomltree.Quote(s))
 	return false
 }
 
@@ -310,7 +311,7 @@ func (d *decoder) structure(n *tomltree.Node, v reflect.Value) {
 }
 
 func (d *decoder) unknown(e *tomltree.Entry, info *shape) {
-	d.fail(e.Off, didYouMean(e.Name, info.names(), "the keys here are "), "unknown key %s %s", tomltree.Quote(e.Name), d.here())
+	d.fail(e.Off, nearest.Hint(e.Name, info.names(), "the keys here are "), "unknown key %s %s", tomltree.Quote(e.Name), d.here())
 }
 
 // decode fills the format's struct that into points to.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/nearest"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
@@ -127,7 +128,7 @@ func (v *Protect) decode(d *decoder, n *tomltree.Node) {
 	default:
 		hint := ""
 		if n.Kind == tomltree.String {
-			if hint = didYouMean(n.Text, []string{"auto"}, ""); n.Text == "true" || n.Text == "false" {
+			if hint = nearest.Hint(n.Text, []string{"auto"}, ""); n.Text == "true" || n.Text == "false" {
 				hint = "leave the quotes out"
 			}
 		}

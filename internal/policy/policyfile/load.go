@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/nearest"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
@@ -197,7 +198,7 @@ func (l *loader) openEnvironment(p *Policy, authority policy.Authority, s *step)
 	case p.Environments == nil && p.Environment.S != "":
 		l.fail(p.Environment.Position, "add [environments] with its files", "unknown environment %s", tomltree.Quote(p.Environment.S))
 	case p.Environments != nil:
-		l.fail(at, didYouMean(name, names, "there are "), "unknown environment %s", tomltree.Quote(name))
+		l.fail(at, nearest.Hint(name, names, "there are "), "unknown environment %s", tomltree.Quote(name))
 	}
 	for i := range files {
 		if files[i].S != "" { // else it was reported
@@ -238,7 +239,7 @@ func (l *loader) cyclic(s *step, position policy.Position) bool {
 func (l *loader) openPreset(name string, authority policy.Authority, position policy.Position) {
 	shown := presetPrefix + name
 	if !slices.Contains(presets, name) {
-		l.fail(position, didYouMean(name, presets, "there are "), "unknown preset %s", tomltree.Quote(name))
+		l.fail(position, nearest.Hint(name, presets, "there are "), "unknown preset %s", tomltree.Quote(name))
 		return
 	}
 	if !l.seen[shown] {

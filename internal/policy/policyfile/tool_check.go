@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/nearest"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 )
@@ -38,8 +39,14 @@ func (l *loader) checkTools() {
 			c.profiles[name] = true
 		}
 	}
-	for _, p := range files {
-		c.policy(p)
+	for _, author := range []policy.Authority{policy.Host, policy.Session} {
+		c.author = newAuthorCheck()
+		for _, f := range l.doc.Files {
+			if f.Authority == author {
+				c.policy(f.Policy)
+			}
+		}
+		c.together()
 	}
 	c.checkSources(files)
 }
@@ -56,42 +63,52 @@ type toolCheck struct {
 	groups   map[string]policy.Position // with those that need no definition
 	profiles map[string]bool
 	tables   []string // the patterns of [tools]
+	author   *authorCheck
 }
 
 func (c *toolCheck) policy(p *Policy) {
 	for _, name := range slices.Sorted(maps.Keys(p.Tools)) {
 		c.tool(name, p.Tools[name])
 	}
+	c.spellings(p.Tools)
 	for _, name := range slices.Sorted(maps.Keys(p.Groups)) {
 		c.patterns(p.Groups[name].Items)
 		c.nesting(name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Profiles)) {
-		c.stage(p.Profiles[name], mayStrip)
+		c.stage(p.Profiles[name], "profiles."+name, mayStrip)
 	}
 	a := &p.Authorities
-	c.stage(a.Global, 0)
-	c.stage(a.Sandbox, 0)
-	c.stage(a.Subagent, mayLimitDepth)
+	c.stage(a.Global, "global", 0)
+	c.stage(a.Sandbox, "sandbox", 0)
+	c.stage(a.Subagent, "subagent", mayLimitDepth)
 	if s := a.Subagent; s != nil && s.Deny.Given && s.Deny.Strategy == Replace {
 		c.fail(s.Position.At(s.Keys["deny"]), "leave the strategy out", "files can only add to what sub-agents are denied")
 	}
-	c.named(a.Profile, mayStrip)
-	c.named(a.Provider, mayStrip)
-	c.named(a.Agent, 0)
-	c.named(a.Group, mayStrip)
+	c.named(a.Profile, "profile", mayStrip)
+	c.named(a.Provider, "provider", mayStrip)
+	c.named(a.Agent, "agent", 0)
+	c.named(a.Group, "group", mayStrip)
+	if g := p.Gate; g != nil {
+		c.patterns(g.ToolPatterns.Items)
+		c.patterns(g.Exclude.Items)
+		c.roles(g.PathParameters.Items, g.Parameters)
+	}
+	for _, h := range slices.Concat(p.Hooks.Before.Items, p.Hooks.After.Items) {
+		c.patterns(h.Tools.Items)
+	}
 	if p.Access != nil {
 		c.commands(p.Access)
 	}
 }
 
-func (c *toolCheck) named(n *Named, may stageKeys) {
+func (c *toolCheck) named(n *Named, id string, may stageKeys) {
 	if n == nil {
 		return
 	}
-	c.stage(&n.Stage, may)
+	c.stage(&n.Stage, id, may)
 	for _, name := range slices.Sorted(maps.Keys(n.Names)) {
-		c.stage(n.Names[name], may)
+		c.stage(n.Names[name], id+"."+name, may)
 	}
 }
 
@@ -106,7 +123,7 @@ func (c *toolCheck) commands(a *Access) {
 		case !ok || name == "":
 			c.fail(cmd.Enter.Position, `write enter = "tool:NAME"`, "enter %s names no tool", tomltree.Quote(cmd.Enter.S))
 		case !slices.ContainsFunc(c.tables, func(t string) bool { return toolset.Normal(t) == toolset.Normal(name) }):
-			c.fail(cmd.Enter.Position, didYouMean(name, c.tables, "there are "), "tool %s has no table", tomltree.Quote(name))
+			c.fail(cmd.Enter.Position, nearest.Hint(name, c.tables, "there are "), "tool %s has no table", tomltree.Quote(name))
 		}
 	}
 }
@@ -128,21 +145,19 @@ func (c *toolCheck) tool(name string, t *Tool) {
 	if t.Access != nil {
 		c.commands(t.Access)
 	}
+	c.roles(t.PathParameters.Items, t.Parameters)
 	c.localTool(t)
+	c.author.add(name, t)
 }
 
-// localTool checks the command and schema of a local tool against each other.
+// localTool checks the command of a local tool.
 func (c *toolCheck) localTool(t *Tool) {
 	if t.Keys["command"].Line != 0 && len(t.Command) == 0 {
 		c.fail(t.Position.At(t.Keys["command"]), `write command = ["program", "{argument}"]`, "command is empty")
 	}
 	for _, e := range t.Command {
-		name, whole := placeholder(e.S)
-		switch {
-		case !whole && strings.ContainsAny(e.S, "{}"):
+		if _, whole := placeholder(e.S); !whole && strings.ContainsAny(e.S, "{}") {
 			c.fail(e.Position, "make it an element of its own", "%s isn't a whole {NAME}", tomltree.Quote(e.S))
-		case whole && t.Schema != nil && t.Schema.JSON != nil && !slices.Contains(t.Schema.Names, name):
-			c.fail(e.Position, didYouMean(name, t.Schema.Names, "it has "), "the schema has no property %s", tomltree.Quote(name))
 		}
 	}
 }
@@ -165,7 +180,7 @@ const (
 	mayLimitDepth
 )
 
-func (c *toolCheck) stage(s *Stage, may stageKeys) {
+func (c *toolCheck) stage(s *Stage, id string, may stageKeys) {
 	if s == nil {
 		return
 	}
@@ -176,15 +191,10 @@ func (c *toolCheck) stage(s *Stage, may stageKeys) {
 	c.patterns(s.AlsoAllow.Items)
 	if s.Profile.S != "" && !c.profiles[s.Profile.S] {
 		names := slices.Sorted(maps.Keys(c.profiles))
-		c.fail(s.Profile.Position, didYouMean(s.Profile.S, names, "there are "), "unknown profile %s", tomltree.Quote(s.Profile.S))
+		c.fail(s.Profile.Position, nearest.Hint(s.Profile.S, names, "there are "), "unknown profile %s", tomltree.Quote(s.Profile.S))
 	}
 	at := func(key string) policy.Position { return s.Position.At(s.Keys[key]) }
-	switch {
-	case s.AlsoAllow.Given && s.Allow != nil:
-		c.fail(at("also_allow"), "add the tools to allow", "also_allow adds to a profile's list, and this stage has its own: allow")
-	case s.AlsoAllow.Given && s.Profile.S == "":
-		c.fail(at("also_allow"), `add profile = "NAME"`, "also_allow adds to a profile's list, and this stage names no profile")
-	}
+	c.author.addStage(s, id)
 	if s.OnUnknown == "strip" && may&mayStrip == 0 {
 		c.fail(at("on_unknown"), "", `on_unknown = "strip" is for stages of profiles, providers and groups`)
 	}
@@ -192,7 +202,7 @@ func (c *toolCheck) stage(s *Stage, may stageKeys) {
 		c.fail(at("max_depth"), "move it to [authorities.subagent]", "max_depth is for sub-agents alone")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
-		c.stage(s.Providers[name], may|mayStrip)
+		c.stage(s.Providers[name], id+".providers."+strings.ToLower(name), may|mayStrip)
 	}
 }
 
@@ -223,8 +233,12 @@ func (c *toolCheck) patterns(list []Text) {
 
 func (c *toolCheck) pattern(s string, at policy.Position) {
 	group, ok := strings.CutPrefix(s, groupPrefix)
-	if _, known := c.groups[group]; ok && !known {
+	_, known := c.groups[group]
+	switch {
+	case ok && !known:
 		names := slices.Sorted(maps.Keys(c.groups))
-		c.fail(at, didYouMean(group, names, "there are "), "unknown group %s", tomltree.Quote(group))
+		c.fail(at, nearest.Hint(group, names, "there are "), "unknown group %s", tomltree.Quote(group))
+	case !ok && s != "" && !toolset.ValidName(strings.ReplaceAll(s, "*", "x")):
+		c.fail(at, "a pattern is a name, with * for any run of characters, or group:NAME", "no tool can have a name like %s", tomltree.Quote(s))
 	}
 }

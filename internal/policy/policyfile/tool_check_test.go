@@ -25,6 +25,24 @@ func TestToolMistakes(t *testing.T) {
 		{"[tools.x]\ncommand = [\"rg\"]\nschema.type = \"array\"", `p.toml:4:8: schema.type must be "object": arguments are an object`},
 		{"[tools.x]\nparameters = { a = \"paths\" }", `p.toml:3:20: a must be "path", "patch", "url", "command", "argv", "cwd" or "text", not "paths" (did you mean "path"?)`},
 		{"[tools.x]\nkind = \"writ\"", `p.toml:3:8: kind must be "read", "list", "create", "modify", "delete", "move", "execute" or "fetch", not "writ"`},
+		{"[tools.x]\npath_parameters = [\"a\"]\nparameters = { A = \"text\" }", `p.toml:4:20: argument "a" is given twice (p.toml:3:20) (remove one of them)`},
+		{"[gate]\npath_parameters = [\"*_path\"]", `p.toml:3:20: "*_path" is a pattern, and names of arguments are compared whole (write each name)`},
+		{"[gate]\nparameters.a = \"txt\"", `p.toml:3:16: a must be "path", "patch", "url", "command", "argv", "cwd" or "text", not "txt" (did you mean "text"?)`},
+		{"[gate]\ntool_patterns = [\"save_(a|b)\"]", `p.toml:3:18: no tool can have a name like "save_(a|b)" (a pattern is a name, with * for any run of characters, or group:NAME)`},
+		{"[gate]\nexclude = [\"group:wep\"]", `p.toml:3:12: unknown group "wep" (did you mean "web"?)`},
+		{"[hooks]\nbefore_tool_call = [{ command = [\"x\"], tools = [\"a b\"] }]", `p.toml:3:49: no tool can have a name like "a b" (a pattern is a name, with * for any run of characters, or group:NAME)`},
+		{"[hooks]\nafter_tool_call = [{ command = [\"x\"], timeout = \"61s\" }]", `p.toml:3:49: timeout must be at most "60s", not "61s"`},
+		{"[approvals]\ntimeout = \"25h\"", `p.toml:3:11: timeout must be from "1s" to "24h", not "25h"`},
+		{"[approvals.agents.a]\ntimeout = \"500ms\"", `p.toml:3:11: timeout must be from "1s" to "24h", not "500ms"`},
+		{"[approvals.agents.a.agents.b]\nask = \"off\"", `p.toml:2:21: agent "a" can't have agents of its own`},
+		{"[approvals.agents.a]\naks = \"off\"", `p.toml:3:1: unknown key "aks" in [approvals.agents.a] (did you mean "ask"?)`},
+		{"[tools]\nBash = {}\nbash = {}", `p.toml:4:8: "bash" and "Bash" (p.toml:3:8) are one tool: names are compared in lower case, with _ for - (make one table of both)`},
+		{"[tools]\na = { aliases = [\"x\"] }\nb = { aliases = [\"X\"] }", `p.toml:4:18: alias "X" is also one of "a" (p.toml:3:18)`},
+		{"[tools]\na = { aliases = [\"b\"] }\nb = { risk = \"low\" }", `p.toml:3:18: alias "b" has a table of its own (p.toml:4:5)`},
+		{"[tools.x]\nschema = \"gone.json\"", `p.toml:3:10: can't read schema "gone.json": no such file (its name is relative to the policy's folder)`},
+		{"[tools.x]\nschema = \"list.json\"", `p.toml:3:10: schema "list.json": it's no JSON Schema, which is an object`},
+		{"[tools.x]\nschema = \"large.json\"", `p.toml:3:10: schema "large.json" has more than 1 MiB`},
+		{"[tools.x]\ncommand = [\"rg\", \"{patern}\"]\nschema = \"s.json\"", `p.toml:3:18: the schema has no property "patern" (did you mean "pattern"?)`},
 		{"[tools.\"x*\"]\naliases = [\"y\"]", `p.toml:3:12: "x*" is no name of a tool, so it can't have aliases (give the aliases to a tool's own table)`},
 		{"[tools.x]\naliases = [\"y z\"]", `p.toml:3:12: alias "y z" is no name that a tool can have`},
 		{"[access.commands.bash]\nenter = \"tool:Bsh\"\n[tools.Bash]\n", `p.toml:3:9: tool "Bsh" has no table (did you mean "Bash"?)`},
@@ -33,7 +51,10 @@ func TestToolMistakes(t *testing.T) {
 		{"environment = \"deb\"\nenvironments = { dev = [] }", `p.toml:2:15: unknown environment "deb" (did you mean "dev"?)`},
 		{"environment = \"dev\"", `p.toml:2:15: unknown environment "dev" (add [environments] with its files)`},
 	} {
-		_, _, err := Load(request("p.toml"), tree{"/w/p.toml": "version = 1\n" + row.policy + "\n"})
+		_, _, err := Load(request("p.toml"), tree{
+			"/w/p.toml": "version = 1\n" + row.policy + "\n", "/w/s.json": `{"properties":{"pattern":{}}}`, "/w/list.json": "[1]",
+			"/w/large.json": strings.Repeat(" ", 1<<20) + "{}",
+		})
 		if got := fmt.Sprint(err); got != row.want {
 			t.Errorf("%q:\n got %s\nwant %s", row.policy, got, row.want)
 		}
@@ -92,5 +113,30 @@ func TestEnvironments(t *testing.T) {
 		if _, _, err := Load(req, files); err == nil || !strings.Contains(err.Error(), `environment "staging"`) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// The files of one author are one: what has to fit together may be in several, and a mistake, too.
+func TestToolMistakesOfFiles(t *testing.T) {
+	const global, search = "version = 1\n[authorities.global]\n", "version = 1\n[tools.search]\n"
+	for _, row := range []struct{ a, b, want string }{
+		{global + "profile = \"coding\"\nalso_allow = [\"y\"]\n", global + "allow = [\"x\"]\n", `a.toml:4:1: also_allow adds to a profile's list, and this stage has its own: allow (b.toml:3:1) (add the tools to allow)`},
+		{global + "allow = [\"x\"]\n", global + "profile = \"coding\"\nalso_allow = [\"y\"]\n", `b.toml:4:1: also_allow adds to a profile's list, and this stage has its own: allow (a.toml:3:1) (add the tools to allow)`},
+		{global + "profile = \"coding\"\n", global + "also_allow = [\"y\"]\n", "<nil>"},
+		{search + "command = [\"rg\", \"{q}\"]\n", search + "schema.properties.p = {}\n", `a.toml:3:18: the schema has no property "q" (did you mean "p"?)`},
+		{"version = 1\n[tools.a]\naliases = [\"x\"]\n", "version = 1\n[tools.b]\naliases = [\"x\"]\n", `b.toml:3:12: alias "x" is also one of "a" (a.toml:3:12)`},
+		{"version = 1\n[tools.Bash]\nrisk = \"low\"\n", "version = 1\n[tools.bash]\nrisk = \"high\"\n", "<nil>"},
+	} {
+		_, _, err := Load(request("a.toml", "b.toml"), tree{"/w/a.toml": row.a, "/w/b.toml": row.b})
+		if got := fmt.Sprint(err); got != row.want {
+			t.Errorf("%q, %q:\n got %s\nwant %s", row.a, row.b, got, row.want)
+		}
+	}
+	req := request("a.toml")
+	req.HostDir = "/h"
+	files := tree{"/w/a.toml": "version = 1\n[tools.a]\naliases = [\"x\"]\n", "/h/h.toml": "version = 1\n[tools.b]\naliases = [\"x\"]\nschema = \"untrusted.json\"\n", "/h/untrusted.json": "{}"}
+	want := `/h/h.toml:4:10: can't read schema "untrusted.json": /h/untrusted.json is writable by users other than root (mode 0666) (its name is relative to the policy's folder)`
+	if _, _, err := Load(req, files); fmt.Sprint(err) != want {
+		t.Errorf("two authors: %v", err)
 	}
 }

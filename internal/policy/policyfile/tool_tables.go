@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/nearest"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
 )
 
@@ -110,7 +111,7 @@ func (v *Named) decode(d *decoder, n *tomltree.Node) {
 
 func near(name string, keys []string) bool {
 	return slices.ContainsFunc(keys, func(k string) bool {
-		return distance(strings.ToLower(name), k, 2) < 2
+		return nearest.Distance(strings.ToLower(name), k, 2) < 2
 	})
 }
 

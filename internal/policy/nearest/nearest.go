@@ -1,13 +1,14 @@
-package policyfile
+// Package nearest finds the word that was probably intended, and lists those that can be.
+package nearest
 
 import (
 	"strconv"
 	"strings"
 )
 
-// didYouMean is a hint for a key or word that isn't one of names: the nearest of them, or, after intro, all of them. With an
+// Hint is a hint for a key or word that isn't one of names: the nearest of them, or, after intro, all of them. With an
 // empty intro, and nothing near, it's empty.
-func didYouMean(got string, names []string, intro string) string {
+func Hint(got string, names []string, intro string) string {
 	for _, n := range names {
 		if strings.EqualFold(n, got) {
 			return "case matters: it is " + n
@@ -20,7 +21,7 @@ func didYouMean(got string, names []string, intro string) string {
 	}
 	best, least := "", 1+min(len(got), max(1, min(len(got), 9)/3))
 	for _, n := range names {
-		if c := distance(got, n, least); c < least {
+		if c := Distance(got, n, least); c < least {
 			best, least = n, c
 		}
 	}
@@ -33,21 +34,9 @@ func didYouMean(got string, names []string, intro string) string {
 	return intro + strings.Join(names, ", ")
 }
 
-// choice lists words for a message.
-func choice(words []string) string {
-	q := make([]string, len(words))
-	for i, w := range words {
-		q[i] = strconv.Quote(w)
-	}
-	if len(q) < 2 {
-		return strings.Join(q, "")
-	}
-	return strings.Join(q[:len(q)-1], ", ") + " or " + q[len(q)-1]
-}
-
-// distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b; it stops at
+// Distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b; it stops at
 // limit, which bounds the work on hostile keys.
-func distance(a, b string, limit int) int {
+func Distance(a, b string, limit int) int {
 	if max(len(a), len(b))-min(len(a), len(b)) >= limit {
 		return limit
 	}
@@ -70,4 +59,16 @@ func distance(a, b string, limit int) int {
 		before, prev, row = prev, row, before
 	}
 	return prev[len(b)]
+}
+
+// Choice lists words for a message.
+func Choice(words []string) string {
+	q := make([]string, len(words))
+	for i, w := range words {
+		q[i] = strconv.Quote(w)
+	}
+	if len(q) < 2 {
+		return strings.Join(q, "")
+	}
+	return strings.Join(q[:len(q)-1], ", ") + " or " + q[len(q)-1]
 }
