@@ -38,7 +38,7 @@ type Tool struct {
 type List struct {
 	Tools   []Tool
 	outer   []strictjson.Member // the object around the list, in its order; nil for a bare list
-	key     string   // of the list in the object
+	key     string              // of the list in the object
 	entries []entry
 }
 
