@@ -14,6 +14,10 @@ func (j *judge) argument(v *value, all []value) {
 	if j.done() {
 		return
 	}
+	if j.Settings.Kind == "execute" && v.role != roleText && v.in != nil && slices.Contains(environments, v.in.key) {
+		j.variable(program.Variable{Name: v.key, Value: program.Literal(v.text)}, program.Literal(j.dir))
+		return
+	}
 	switch v.role {
 	case roleText, roleCwd: // a working directory needs nothing; what is relative to it does
 	case rolePath:
@@ -42,6 +46,9 @@ func (j *judge) argument(v *value, all []value) {
 	}
 }
 
+// environments are the keys of objects with the environment of a command that a tool executes.
+var environments = []string{"env", "environment", "env_vars", "envs"}
+
 // with returns the values of a role in the object that has v.
 func with(all []value, v *value, role string) (list []value) {
 	for _, o := range all {
@@ -65,7 +72,7 @@ func looksAbsolute(s string) bool {
 // method is the HTTP method that the call names, else GET.
 func (j *judge) method(all []value) string {
 	for _, v := range all {
-		if v.name == "method" && v.text != "" && strings.Trim(v.text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == "" {
+		if strings.EqualFold(v.key, "method") && v.text != "" && strings.Trim(v.text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == "" {
 			return strings.ToUpper(v.text)
 		}
 	}
@@ -79,11 +86,11 @@ var kindActions = map[string][]action{
 }
 
 // actions are what the call does to the path in an argument.
-func (j *judge) actions(name string) []action {
+func (j *judge) actions(key string) []action {
 	if j.Settings.Kind != "move" {
 		return kindActions[j.Settings.Kind]
 	}
-	switch name {
+	switch strings.ToLower(key) {
 	case "source", "src", "from":
 		return []action{deletes}
 	case "destination", "dest", "target", "target_file", "to":
@@ -102,7 +109,7 @@ func (j *judge) pathArgument(v *value) {
 			return
 		}
 	}
-	for _, a := range j.actions(v.name) {
+	for _, a := range j.actions(v.key) {
 		j.file(v.text, j.in(v.in), a)
 	}
 }
@@ -111,7 +118,7 @@ func (j *judge) pathArgument(v *value) {
 func (j *judge) patch(v *value) {
 	files, err := patch.Files(v.text)
 	if err != nil {
-		j.doubt(v.name, "is a patch that can't be read: "+err.Error())
+		j.doubt(v.key, "is a patch that can't be read: "+err.Error())
 		return
 	}
 	dirs := j.in(v.in)
@@ -162,7 +169,7 @@ func (j *judge) commandIn(v *value, more []value, dir program.Word) {
 	words := slices.Clone(v.list)
 	for _, m := range more {
 		if m.list == nil {
-			j.doubt(m.name, "is a text where a list of arguments is expected")
+			j.doubt(m.key, "is a text where a list of arguments is expected")
 		}
 		words = append(words, m.list...)
 	}

@@ -124,7 +124,7 @@ func (j *judge) pathOf(f *program.File) (p string, ok bool) {
 		j.doubt(f.Path.Text, "is relative to a folder that isn't known")
 		return "", false
 	}
-	return absolute(dir, name), true
+	return j.within(dir, name), true
 }
 
 func (j *judge) isDir(p string) bool {
@@ -151,7 +151,7 @@ func (j *judge) call(c *program.Call, depth int) {
 		return
 	}
 	for _, v := range c.Env {
-		j.variable(v, c)
+		j.variable(v, c.Dir)
 	}
 	j.command(c)
 	if !j.done() {
@@ -189,6 +189,10 @@ func (j *judge) command(c *program.Call) {
 		argv = append(argv, text)
 	}
 	shown := show(c.Argv)
+	if strings.Contains(name, "/") && j.Policy.CheckCommand(name, argv).Allow && !j.exists(name) {
+		j.doubt(c.Argv[0].Text, "is a program that doesn't exist yet")
+		return
+	}
 	if unknown < 0 {
 		a := j.commandAnswer(argv)
 		j.noteListed(a)
@@ -219,12 +223,12 @@ func (j *judge) noteListed(a explain.Answer) {
 }
 
 // variable judges what a command line assigns for a command.
-func (j *judge) variable(v program.Variable, c *program.Call) {
+func (j *judge) variable(v program.Variable, dir program.Word) {
 	kind := program.RiskyVariable(v.Name)
 	switch {
 	case kind == program.Plain:
 	case kind == program.CommandLine && v.Value.Known:
-		j.script(&program.Script{Text: v.Value.Text, Shell: "sh", Dir: c.Dir}, 1)
+		j.script(&program.Script{Text: v.Value.Text, Shell: "sh", Dir: dir}, 1)
 	case kind == program.CommandLine:
 		j.doubt(v.Name, "is assigned a command that isn't known")
 	default:

@@ -48,6 +48,7 @@ func (j *judge) ask(t target) {
 func (j *judge) check(t target) explain.Answer {
 	_, a := explain.Ask(j.Policy, j.Files, t.q)
 	if a.Decision != Allow && t.q.Resource == policy.FS && j.Parent != nil {
+		t.q.Target = absolute(j.Policy.Workspace, t.q.Target)
 		if _, wider := explain.Ask(j.Parent, j.Files, t.q); wider.Decision == Allow {
 			return wider
 		}
@@ -162,12 +163,22 @@ func (j *judge) file(written string, dirs []string, a action) {
 	}
 	for _, p := range list {
 		for _, dir := range dirs {
-			j.path(absolute(dir, p), written, a)
+			j.path(j.within(dir, p), written, a)
 			if strings.HasPrefix(p, "/") {
 				break
 			}
 		}
 	}
+}
+
+// within joins a path to a folder. Beneath the workspace the result is relative to it, as check has it: a relative path that leads out of the
+// workspace has a reason of its own.
+func (j *judge) within(dir, p string) string {
+	full := absolute(dir, p)
+	if rest, ok := strings.CutPrefix(full+"/", strings.TrimSuffix(j.Policy.Workspace, "/")+"/"); ok && !strings.HasPrefix(p, "/") {
+		return cmp.Or(strings.TrimSuffix(rest, "/"), ".")
+	}
+	return full
 }
 
 // action is what a call does with a path.
@@ -217,7 +228,8 @@ func (j *judge) exists(p string) bool {
 	return err == nil
 }
 
-// anyOf allows a path on which one capability at least is granted. The denial is that of read.
+// anyOf allows a path on which one capability at least is granted: on the file that a symlink leads to, whatever the tool does with it. The
+// denial is that of read.
 func (j *judge) anyOf(p, shown string) {
 	if j.done() {
 		return
@@ -225,11 +237,11 @@ func (j *judge) anyOf(p, shown string) {
 	t := target{explain.Question{Resource: policy.FS, Caps: policy.Read, Target: p}, shown, "unknown", true}
 	first := j.check(t)
 	for _, caps := range []policy.Caps{policy.Create, policy.Update, policy.Delete, policy.Execute} {
-		if first.Decision == Allow {
+		if first.Decision == Allow || !strings.HasPrefix(first.Target, "/") {
 			break
 		}
 		other := t
-		other.q.Caps = caps
+		other.q.Caps, other.q.Target = caps, first.Target
 		if a := j.check(other); a.Decision == Allow {
 			first = a
 		}

@@ -26,7 +26,7 @@ const (
 
 // value is a text, or a list of texts, of a call's arguments.
 type value struct {
-	name string // the key that has it, in lower case
+	key  string // the key that has it
 	role string // "" for none
 	text string
 	list []string // of a list whose role is command or argv
@@ -36,6 +36,7 @@ type value struct {
 // object is one object of the arguments: a command, its further arguments and its working directory are found together.
 type object struct {
 	parent *object
+	key    string // that has the object
 	cwd    []string
 }
 
@@ -65,12 +66,12 @@ func values(arguments json.RawMessage, roles map[string]string) (*walker, error)
 	return w, w.value("", "", nil)
 }
 
-func (w *walker) value(name, role string, in *object) error {
+func (w *walker) value(key, role string, in *object) error {
 	switch w.d.PeekKind() {
 	case '{':
-		return w.object(name, role, in)
+		return w.object(key, role, in)
 	case '[':
-		return w.list(name, role, in)
+		return w.list(key, role, in)
 	}
 	t, err := w.d.ReadToken()
 	if err != nil {
@@ -78,11 +79,11 @@ func (w *walker) value(name, role string, in *object) error {
 	}
 	if t.Kind() != '"' {
 		if t.Kind() == '0' && role != "" && role != roleText {
-			w.odd = append(w.odd, name)
+			w.odd = append(w.odd, key)
 		}
 		return nil
 	}
-	return w.add(value{name: name, role: role, text: t.String(), in: in})
+	return w.add(value{key: key, role: role, text: t.String(), in: in})
 }
 
 func (w *walker) add(v value) error {
@@ -96,21 +97,19 @@ func (w *walker) add(v value) error {
 	return nil
 }
 
-func (w *walker) object(name, role string, in *object) error {
+func (w *walker) object(key, role string, in *object) error {
 	if _, err := w.d.ReadToken(); err != nil {
 		return err
 	}
-	o := &object{parent: in}
+	o := &object{parent: in, key: strings.ToLower(key)}
 	for w.d.PeekKind() != '}' {
 		t, err := w.d.ReadToken()
 		if err != nil {
 			return err
 		}
-		key, own := strings.ToLower(t.String()), role
-		if r, ok := w.roles[key]; ok {
+		key, own := t.String(), role
+		if r, ok := w.roles[strings.ToLower(key)]; ok {
 			own = r
-		} else if role == "" {
-			own = ""
 		}
 		if err := w.value(key, own, o); err != nil {
 			return err
@@ -121,13 +120,13 @@ func (w *walker) object(name, role string, in *object) error {
 }
 
 // list reads a list. One of texts that is a command line is one value.
-func (w *walker) list(name, role string, in *object) error {
+func (w *walker) list(key, role string, in *object) error {
 	if _, err := w.d.ReadToken(); err != nil {
 		return err
 	}
 	first := len(w.values)
 	for w.d.PeekKind() != ']' {
-		if err := w.value(name, role, in); err != nil {
+		if err := w.value(key, role, in); err != nil {
 			return err
 		}
 	}
@@ -137,7 +136,7 @@ func (w *walker) list(name, role string, in *object) error {
 	if role != roleCommand && role != roleArgv {
 		return nil
 	}
-	argv := value{name: name, role: role, in: in, list: []string{}}
+	argv := value{key: key, role: role, in: in, list: []string{}}
 	rest := w.values[first:]
 	for _, v := range rest {
 		if v.in == in && v.role == role && v.list == nil {
