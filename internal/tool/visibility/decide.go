@@ -28,7 +28,7 @@ type evaluation struct {
 	authors  []*author
 	tools    []candidate
 	given    int
-	names    map[string]bool // of the given tools
+	names    map[string]int // by the name of a tool: its index
 	warnings []string
 }
 
@@ -48,10 +48,11 @@ type author struct {
 	tables  []settings       // of each tool
 	bare    []settings       // the same by tables that only match its bare name
 	implied map[int][]int    // by tool: those that imply it
+	known   map[string]bool  // by entry of a list of allowed tools: it matches a given tool or a built-in name
 }
 
 func newEvaluation(set *toolset.Set, c Caller, given []Tool) *evaluation {
-	e := &evaluation{caller: c, given: len(given), names: make(map[string]bool, len(given))}
+	e := &evaluation{caller: c, given: len(given)}
 	for _, t := range given {
 		full, bare := fullName(t)
 		e.tools = append(e.tools, candidate{name: full, bare: bare, ownerOnly: t.OwnerOnly})
@@ -61,7 +62,7 @@ func newEvaluation(set *toolset.Set, c Caller, given []Tool) *evaluation {
 	}
 	e.checkNames()
 	for _, l := range set.Layers {
-		a := &author{layer: l}
+		a := &author{layer: l, known: map[string]bool{}}
 		p := pipeline{layer: l, caller: c, warn: func(format string, args ...any) { e.warn(fmt.Sprintf(format, args...)) }}
 		p.build()
 		a.stages = p.stages
@@ -108,19 +109,20 @@ func (e *evaluation) checkNames() {
 // table has.
 func (e *evaluation) checkCollisions() {
 	for n, a := range e.authors {
-		seen := make(map[string]bool, len(e.tools))
+		seen := make(map[string]int, len(e.tools))
 		for i := range e.tools {
 			name := a.targets[i].Name
-			switch {
-			case e.tools[i].removed != nil && e.tools[i].removed.Reason == BadName:
-			case seen[name] && i < e.given:
-				e.remove(i, labelTools, NameCollision, toolset.Rule{})
-			default:
-				seen[name] = true
-				if n == 0 && i < e.given {
-					e.names[name] = true
-				}
+			if e.tools[i].removed != nil && e.tools[i].removed.Reason == BadName {
+				continue
 			}
+			if _, ok := seen[name]; !ok {
+				seen[name] = i
+			} else if i < e.given {
+				e.remove(i, labelTools, NameCollision, toolset.Rule{})
+			}
+		}
+		if n == 0 {
+			e.names = seen
 		}
 	}
 }
@@ -199,17 +201,30 @@ func (e *evaluation) filter(a *author, s *stage, f *filter) {
 func (e *evaluation) unknown(a *author, f *filter) (names []string) {
 	for i := range f.allowList {
 		text := f.allowList[i].Text
-		if e.names[toolset.Normal(text)] || slices.Contains(a.layer.Known, toolset.Normal(text)) {
-			continue
+		known, ok := a.known[text]
+		if !ok {
+			known = e.known(a, f.allowList[i:i+1])
+			a.known[text] = known
 		}
-		m := a.layer.Matcher(f.allowList[i : i+1])
-		matches := func(t toolset.Target) bool { return m.Find(&t, false) != nil }
-		known := func(name string) bool { return matches(toolset.Target{Name: name}) }
-		if !slices.ContainsFunc(a.targets[:e.given], matches) && !slices.ContainsFunc(a.layer.Known, known) {
+		if !known {
 			names = append(names, text)
 		}
 	}
 	return names
+}
+
+func (e *evaluation) known(a *author, entry []toolset.Entry) bool {
+	name := toolset.Normal(entry[0].Text)
+	if i, ok := e.names[name]; ok && i < e.given || slices.Contains(a.layer.Known, name) {
+		return true
+	}
+	m := a.layer.Matcher(entry)
+	for i := range a.targets[:e.given] {
+		if m.Find(&a.targets[i], false) != nil {
+			return true
+		}
+	}
+	return slices.ContainsFunc(a.layer.Known, func(name string) bool { return m.Find(&toolset.Target{Name: name}, false) != nil })
 }
 
 func (e *evaluation) result() *Result {
