@@ -107,13 +107,17 @@ func mistakesOf(err error) (policy.Errors, error) {
 
 func newShow(a *app) *cobra.Command {
 	p := policyFlags{reads: true}
-	var asJSON bool
+	var asJSON, tools bool
 	cmd := &cobra.Command{
 		Use:   "show [flags] [FILE...]",
 		Short: "print every rule in force, with where it came from",
 		Long: `toolguard policy show: the policy as it's compiled. Every rule of every authority, with its id, its text and its
-file and line, those of the built-in sets and presets included. Without a file: the built-in default policy.`,
+file and line, those of the built-in sets and presets included. Without a file: the built-in default policy.
+
+With --tools, the tool layer instead: groups, profiles, stages, tools, the gate, approvals and hooks, each key with its
+file and line, those of each author apart, and the settings that apply together.`,
 		Example: `  toolguard policy show policy.toml
+  toolguard policy show --tools policy.toml
   toolguard policy show preset:python
   toolguard policy show --tool fs_write --json policy.toml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -122,9 +126,14 @@ file and line, those of the built-in sets and presets included. Without a file: 
 			if err != nil {
 				return err
 			}
+			if tools {
+				set := p.document.Tools()
+				return a.answer(asJSON, output.ToolLayerJSON(c, set), func() { a.out.ToolLayer(c, set) })
+			}
 			return a.answer(asJSON, output.PolicyJSON(c), func() { a.out.Policy(c) })
 		},
 	}
+	cmd.Flags().BoolVar(&tools, "tools", false, "print the tool layer: groups, profiles, stages, tools, gate, approvals, hooks")
 	p.define(cmd)
 	jsonFlag(cmd, &asJSON)
 	return cmd
