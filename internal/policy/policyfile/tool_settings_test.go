@@ -79,6 +79,7 @@ func TestSettings(t *testing.T) {
 		{"exclude of one author", "x", "[gate]\nexclude = [\"x\"]", "[gate]\n", "local  high"},
 		{"exclude of both", "x", "[gate]\nexclude = [\"*\"]", "[gate]\nexclude = [\"x\"]", "local  high exclude"},
 		{"roles", "x", "[gate]\nparameters = { A = \"url\", b = \"text\" }\n[tools.x]\npath_parameters = [\"B\"]", "", "local  high a=url b=path"},
+		{"a file's role counts before a built-in table's", "glob", "[gate]\nparameters.pattern = \"text\"", "", "local list low pattern=text"},
 		{"text of one author", "x", "[gate]\nparameters = { path = \"text\", q = \"text\" }", "[gate]\n", "local  high"},
 		{"text of both", "x", "[gate]\nparameters = { path = \"text\", a = \"text\" }", "[tools.x]\nparameters = { path = \"text\", a = \"path\" }", "local  high a=path path=text"},
 		{"the host's role", "x", "[gate]\nparameters = { a = \"url\" }", "[gate]\nparameters = { a = \"path\" }", "local  high a=path"},
