@@ -53,6 +53,8 @@ const layers = `
 	github.com/go-json-experiment/json
 0 tool/patch:
 0 tool/schema: github.com/go-json-experiment/json
+4 tool/callstate: policy/toolset tool/constraint golang.org/x/sys
+3 tool/constraint: policy/toolset
 3 tool/visibility: policy/toolset
 3 seccomp: policy golang.org/x/sys
 3 ship: audit event metrics github.com/nats-io/nats.go github.com/nats-io/nkeys github.com/pelletier/go-toml/v2 golang.org/x/sys

@@ -1,0 +1,17 @@
+//go:build unix
+
+// Package callstate keeps the histories of invocations in a file, for all processes of a user that share it (gate --state FILE).
+//
+// Each change is a transaction: lock, read, change, write to a temporary file, fsync, rename, fsync of the folder, unlock. Only then the
+// caller answers, so that an answer that was given is never lost, whenever a process or the machine stops. The lock is on a file of its
+// own, FILE.lock, which is never replaced: a lock on FILE would be on a file that another process has just replaced.
+//
+// # Threats
+//
+// The file counts only if nobody but the user could have written it: it's a regular file of the user with mode 0600, reached without
+// following a symlink, in a folder in which no other user can replace it. A file that can't be read entirely is an error, never an
+// empty store, and so is one that is larger than 1 MiB. A file that isn't there is a new store: the folder must be outside every grant
+// of the agent.
+//
+// Invocations that weren't used for 30 days are removed when another is changed.
+package callstate
