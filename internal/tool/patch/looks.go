@@ -1,18 +1,20 @@
 package patch
 
-import (
-	"strings"
-)
+import "strings"
 
 var (
 	beginsPatch = lazy(`^(?:diff --git |From [0-9a-f]{40} |commit [0-9a-f]{40}\b|@@ -\d|diff -)`)
 	fence       = lazy("^(?:```|~~~)")
 )
 
+// maxHead is how much of a text Looks reads, in bytes.
+const maxHead = 64 << 10
+
 // Looks reports whether a text begins like a patch: with a header of either format, also indented, within a fence of Markdown, or in
 // a here-document.
 func Looks(text string) bool {
 	text = strings.TrimPrefix(text, "\ufeff")
+	text = text[:min(len(text), maxHead)]
 	first, rest := nextLine(text)
 	for range 2 {
 		if fence().MatchString(first) || heredocStart().MatchString(first) {

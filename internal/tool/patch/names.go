@@ -84,35 +84,32 @@ func octal(c byte) bool { return c >= '0' && c <= '7' }
 
 // gitNames reads the names of a line "diff --git". Where blanks make it ambiguous, the two names are equal but for their first folder;
 // ok is false if they aren't.
-func (s *scan) gitNames(rest string) (pairs [][2]string, ok bool) {
-	if len(rest) > longestNames {
+func (s *scan) gitNames(rest string) (before, after string, ok bool) {
+	switch {
+	case len(rest) > longestNames:
 		s.fail("the names of diff --git are longer than %d bytes", longestNames)
-		return nil, false
-	}
-	if strings.HasPrefix(rest, `"`) {
-		first, second := s.unquote(rest)
-		second = strings.TrimLeft(second, " ")
-		if strings.HasPrefix(second, `"`) {
-			second, _ = s.unquote(second)
+		return "", "", false
+	case strings.HasPrefix(rest, `"`):
+		before, after = s.unquote(rest)
+		after = strings.TrimLeft(after, " ")
+		if strings.HasPrefix(after, `"`) {
+			after, _ = s.unquote(after)
 		}
-		return [][2]string{{first, second}}, second != ""
+		return before, after, after != ""
+	case strings.HasSuffix(rest, `"`) && strings.Contains(rest, ` "`):
+		i := strings.Index(rest, ` "`)
+		after, _ = s.unquote(rest[i+1:])
+		return rest[:i], after, true
 	}
-	if i := strings.Index(rest, ` "`); i >= 0 && strings.HasSuffix(rest, `"`) {
-		second, _ := s.unquote(rest[i+1:])
-		return [][2]string{{rest[:i], second}}, true
+	if before, after, ok = strings.Cut(rest, " "); !strings.Contains(after, " ") {
+		return before, after, ok
 	}
-	if first, second, blank := strings.Cut(rest, " "); blank && !strings.Contains(second, " ") {
-		return [][2]string{{first, second}}, true
+	middle := -1 // the blank with as many before it as behind it
+	for range strings.Count(rest, " ")/2 + 1 {
+		middle += 1 + strings.IndexByte(rest[middle+1:], ' ')
 	}
-	for i := range len(rest) {
-		if rest[i] != ' ' || strings.Count(rest[:i], " ") != strings.Count(rest[i+1:], " ") {
-			continue
-		}
-		if a, b := rest[:i], rest[i+1:]; withoutFolder(a) == withoutFolder(b) || a == b {
-			pairs = append(pairs, [2]string{a, b})
-		}
-	}
-	return pairs, len(pairs) > 0
+	before, after = rest[:middle], rest[middle+1:]
+	return before, after, withoutFolder(before) == withoutFolder(after)
 }
 
 // longestNames is how long the two names of a line may be.

@@ -30,8 +30,11 @@ type File struct {
 	To     string // of Move
 }
 
-// maxFiles is how many files one patch may touch.
-const maxFiles = 10000
+// The bounds of a patch.
+const (
+	maxText  = 1 << 20 // bytes
+	maxFiles = 10000
+)
 
 // scan is the state of reading one text, line by line.
 type scan struct {
@@ -54,6 +57,9 @@ type scan struct {
 
 // Files returns the files that a patch touches. None and no error: the text names no file, for example a hunk without a header.
 func Files(text string) ([]File, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("the patch is larger than %d KiB", maxText>>10)
+	}
 	files, doubt, err := read(text, false)
 	if doubt && err == nil { // a name without git's prefix makes git apply keep the prefixes of the others
 		files, _, err = read(text, true)

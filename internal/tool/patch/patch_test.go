@@ -48,6 +48,9 @@ func TestUnified(t *testing.T) {
 		{"git, one quoted", "diff --git a/x \"b/\\\"y\"\nrename from x\nrename to \"\\\"y\"\n", "move x -> \"y"},
 		{"git, blanks", "diff --git a/my file b/my file\nold mode 100644\nnew mode 100755\n", "modify my file"},
 		{"git, blanks with a tab behind", "diff --git a/my file b/my file\n--- a/my file\t\n+++ b/my file\t\n" + hunk1, "modify my file"},
+		{"git, blanks and another length", "diff --git i/my own file w/my own file\nold mode 100644\nnew mode 100755\n", "modify i/my own file, modify my own file, modify w/my own file"},
+		{"git, no names", "diff --git\nrename from x\nrename to y\n", "move x -> y"},
+		{"git, one name", "diff --git a/x\nold mode 100644\nnew mode 100755\n", "error: line 1 of the patch: the two names of diff --git can't be determined"},
 		{"git, names that can't be separated", "diff --git a/x y b/z w\nold mode 100644\nnew mode 100755\n", "error: line 1 of the patch: the two names of diff --git can't be determined"},
 		{"git, without prefixes", "diff --git d/x d/x\n--- d/x\n+++ d/x\n" + hunk1, "modify d/x, modify x"},
 		{"git, other prefixes", "diff --git i/x w/x\n--- i/x\n+++ w/x\n" + hunk1, "modify i/x, modify w/x, modify x"},
@@ -172,6 +175,9 @@ func TestMaxFiles(t *testing.T) {
 	}
 	if _, err := Files(b.String()); err == nil || !strings.Contains(err.Error(), "more than 10000 files") {
 		t.Errorf("%v", err)
+	}
+	if got := describe(strings.Repeat("\n", maxText+1)); got != "error: the patch is larger than 1024 KiB" {
+		t.Error(got)
 	}
 	if got := describe("diff --git " + strings.Repeat("a ", 10000) + "\n"); got != "error: line 1 of the patch: the names of diff --git are longer than 16384 bytes" {
 		t.Error(got)

@@ -190,10 +190,10 @@ func (s *scan) startHunk(line string, counted bool) bool {
 
 // openGit begins the section of a line "diff --git".
 func (s *scan) openGit(rest string) {
-	pairs, ok := s.gitNames(rest)
+	before, after, ok := s.gitNames(rest)
 	s.section = section{git: true, ambiguous: !ok, line: s.line}
-	for _, p := range pairs {
-		s.section.pairs = append(s.section.pairs, [2]name{{given: true, variants: p[:1]}, {given: true, variants: p[1:]}})
+	if ok {
+		s.section.pairs = [][2]name{{{given: true, variants: []string{before}}, {given: true, variants: []string{after}}}}
 	}
 }
 
@@ -263,7 +263,7 @@ func (s *scan) addSection(c *section) {
 		style := gitPrefixes(&p[0], &p[1])
 		for i := range p {
 			own := style
-			if c.git && p[1-i].null && gitPrefixes(&c.pairs[0][0], &c.pairs[0][1]) { // git diff -R has the prefixes the other way round
+			if c.git && p[1-i].null && len(c.pairs) > 0 && gitPrefixes(&c.pairs[0][0], &c.pairs[0][1]) { // git diff -R has the prefixes the other way round
 				own = p[i].prefix() != ""
 			}
 			paths = append(paths, p[i].paths(own && !s.both)...)
