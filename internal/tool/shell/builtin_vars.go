@@ -153,6 +153,9 @@ func declareBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 			}
 		}
 		options = false
+		if c.name == "local" { // fails outside functions
+			d.value = unknownValue(d.name)
+		}
 		st = a.declareOne(st, d, export, arg)
 	}
 	return st, st

@@ -41,7 +41,7 @@ var stubs = map[string]struct {
 	status int
 }{
 	"p": {}, "q": {"a b", 0}, "no": {"", 1}, "name": {"p", 0}, "opt": {"-v", 0}, "sub": {"-v a[$(hidden)]", 0}, "hidden": {}, "glob": {"*", 0},
-	"assign": {"PATH=.", 0}, "rm": {}, "num": {"3", 0}, "nl": {"x\ny", 0}, "cmd": {"hidden a", 0}, "quote": {"';hidden;'", 0},
+	"assign": {"PATH=.", 0}, "rem": {}, "num": {"3", 0}, "nl": {"x\ny", 0}, "cmd": {"hidden a", 0}, "quote": {"';hidden;'", 0},
 }
 
 func TestMain(m *testing.M) {

@@ -99,13 +99,13 @@ func (g *generator) statement() string {
 	case 4:
 		return "case " + g.word() + " in\n" + pick(g, "a", "*", "(a", "$x", "a|b", `"$x"`, "[a]") + ") " + inner() + "\n;; esac"
 	case 5:
-		return pick(g, "h", "rm", "h", "p") + "() { " + inner() + "\n}"
+		return pick(g, "h", "rem", "h", "p") + "() { " + inner() + "\n}"
 	case 6:
-		return pick(g, "h", "h a", "rm b")
+		return pick(g, "h", "h a", "rem b")
 	case 7:
 		return "p \"$(" + inner() + "\n)\""
 	case 8:
-		return "eval " + pick(g, "'p e'", `"p $x"`, "'x=1'", "p e", `"$x"`, `'p "$x"'`, "'cd d'", "'rm() { hidden; }'")
+		return "eval " + pick(g, "'p e'", `"p $x"`, "'x=1'", "p e", `"$x"`, `'p "$x"'`, "'cd d'", "'rem() { hidden; }'")
 	case 9:
 		return "! " + g.simple()
 	case 10:
@@ -159,7 +159,7 @@ func (g *generator) simple() string {
 	case 13:
 		return pick(g, "$x a", "${x:-p} b", "$y", "\"$x\" a", "*", "./f", "~/p a", "{p,q} a", "p{,} b", "$(name) a", "=p a")
 	}
-	return pick(g, "p", "q", "p", "no", "rm") + " " + g.words(3)
+	return pick(g, "p", "q", "p", "no", "rem") + " " + g.words(3)
 }
 
 func (g *generator) document() string {

@@ -30,7 +30,7 @@ func (s *scan) hereDocument(r *syntax.Redirect) {
 	quoted := strings.ContainsAny(word, `\'"`)
 	length, ok := findDelimiter(src[start:], strings.Trim(word, `\'"`), r.Op == syntax.DashHdoc, quoted)
 	end := start + length
-	if ok && r.Hdoc != nil && (int(r.Hdoc.Pos().Offset()) < start || int(r.Hdoc.End().Offset()) != end) {
+	if ok && r.Hdoc != nil && (int(r.Hdoc.Pos().Offset()) != start || int(r.Hdoc.End().Offset()) != end) {
 		ok = false
 	}
 	if !ok || (r.Hdoc == nil) != (strings.TrimLeft(src[start:end], "\t") == strings.Trim(word, `\'"`)) || !s.closesAfter(end) {
@@ -66,7 +66,7 @@ func findDelimiter(text, delim string, tabs, quoted bool) (length int, ok bool) 
 
 // closesAfter reports whether the command substitutions around a here-document end after it.
 func (s *scan) closesAfter(end int) bool {
-	return !slices.ContainsFunc(s.stack, func(n syntax.Node) bool {
+	return !slices.ContainsFunc(s.around, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.CmdSubst:
 			return n.Backquotes || int(n.Right.Offset()) <= end

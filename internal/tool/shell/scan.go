@@ -11,8 +11,9 @@ import (
 // scan is what the whole of a script says about its names. It comes before the analysis, because a loop or a function uses what a
 // later line assigns.
 type scan struct {
-	a     *analyzer
-	stack []syntax.Node
+	a      *analyzer
+	stack  []syntax.Node
+	around []syntax.Node // those of the stack that nest
 
 	assigned map[string]bool // assigned anywhere, also perhaps: any argument that's a name
 	volatile map[string]bool // of these, in a loop, in a function's body or by an expansion
@@ -25,7 +26,6 @@ type scan struct {
 	cd      bool // the script changes its directory
 	cdLoop  bool // of these, in a loop, outside subshells
 	cdFunc  bool // of these, in a function
-	nesting int
 	tooDeep bool
 	heredoc map[int]int // by the end of the line with the redirection: where the next here-document begins
 }
@@ -49,17 +49,17 @@ func (s *scan) visit(n syntax.Node) bool {
 	if n == nil {
 		last := s.stack[len(s.stack)-1]
 		s.stack = s.stack[:len(s.stack)-1]
-		if nests(last) {
-			s.nesting--
+		if n := len(s.around); n > 0 && s.around[n-1] == last {
+			s.around = s.around[:n-1]
 		}
 		return true
 	}
-	if nests(n) {
-		if s.nesting++; s.nesting > maxNesting {
-			s.nesting--
+	if nests(n) && !s.continues(n) {
+		if len(s.around) == maxNesting {
 			s.tooDeep = true
 			return false
 		}
+		s.around = append(s.around, n)
 	}
 	s.stack = append(s.stack, n)
 	switch n := n.(type) {
@@ -80,6 +80,10 @@ func (s *scan) visit(n syntax.Node) bool {
 		}
 		s.hereDocument(n)
 	case *syntax.FuncDecl:
+		// The parser takes "f() { a; } | b" for a function with a pipeline as its body. Shells don't.
+		if _, chain := n.Body.Cmd.(*syntax.BinaryCmd); chain || n.Body.Negated {
+			s.a.unclearNode(n, "is a function with a body that isn't clear")
+		}
 		for _, name := range append(n.Names, n.Name) {
 			if name != nil {
 				s.funcs[name.Value] = true
@@ -112,6 +116,15 @@ func (s *scan) visit(n syntax.Node) bool {
 		}
 	}
 	return true
+}
+
+// continues reports whether a node is an elif or else.
+func (s *scan) continues(n syntax.Node) bool {
+	if len(s.stack) == 0 {
+		return false
+	}
+	parent, isIf := s.stack[len(s.stack)-1].(*syntax.IfClause)
+	return isIf && syntax.Node(parent.Else) == n
 }
 
 // nests reports whether the analysis of a node contains that of others of its kind.
@@ -169,7 +182,7 @@ func repeats(n syntax.Node) bool {
 	return false
 }
 
-func (s *scan) within(is func(syntax.Node) bool) bool { return slices.ContainsFunc(s.stack, is) }
+func (s *scan) within(is func(syntax.Node) bool) bool { return slices.ContainsFunc(s.around, is) }
 
 func (s *scan) assignment(n *syntax.Assign) {
 	if n.Name == nil || n.Naked {
@@ -238,11 +251,11 @@ func (s *scan) call(n *syntax.CallExpr) {
 	for _, w := range n.Args {
 		text := s.literal(w)
 		switch text {
-		case "cd", "pushd", "popd", "chdir", "eval", ".", "source":
+		case "cd", "pushd", "popd", "chdir":
 			s.changesDir()
 		}
 		if assign {
-			s.argument(text, export)
+			s.argument(w, export)
 		}
 		if set && (text == "allexport" || strings.HasPrefix(text, "-") && strings.Contains(text, "a")) {
 			s.allExport = true
@@ -259,7 +272,8 @@ func (s *scan) call(n *syntax.CallExpr) {
 	}
 }
 
-func (s *scan) argument(text string, export bool) {
+func (s *scan) argument(w *syntax.Word, export bool) {
+	text, _ := s.head(w)
 	if len(text) > 2 && text[0] == '-' {
 		text = text[2:] // printf -vNAME
 	}
@@ -276,14 +290,14 @@ func (s *scan) declaration(n *syntax.DeclClause) {
 		case arg.Name != nil:
 			s.exported[arg.Name.Value] = true
 		case arg.Value != nil:
-			s.argument(s.literal(arg.Value), true)
+			s.argument(arg.Value, true)
 		}
 	}
 }
 
 func (s *scan) changesDir() {
 	s.cd = true
-	for _, n := range slices.Backward(s.stack) {
+	for _, n := range slices.Backward(s.around) {
 		switch n.(type) {
 		case *syntax.Subshell, *syntax.CmdSubst, *syntax.ProcSubst:
 			return
@@ -297,6 +311,15 @@ func (s *scan) changesDir() {
 
 // literal returns the value of a word without expansions, or "".
 func (s *scan) literal(w *syntax.Word) string {
+	text, whole := s.head(w)
+	if !whole {
+		return ""
+	}
+	return text
+}
+
+// head returns how a word begins, and whether that's all of it.
+func (s *scan) head(w *syntax.Word) (text string, whole bool) {
 	var b strings.Builder
 	for _, part := range w.Parts {
 		switch part := part.(type) {
@@ -312,15 +335,15 @@ func (s *scan) literal(w *syntax.Word) string {
 			for _, p := range part.Parts {
 				lit, ok := p.(*syntax.Lit)
 				if !ok {
-					return ""
+					return b.String(), false
 				}
 				b.WriteString(unescapeQuoted(lit.Value, `"`))
 			}
 		default:
-			return ""
+			return b.String(), false
 		}
 	}
-	return b.String()
+	return b.String(), true
 }
 
 // backquotes requires that bash and dash, which end `…` at the first backquote without a backslash, whatever quotes are in between, find

@@ -171,7 +171,7 @@ func joinValues(v, w variable, both bool) value {
 // joinDir returns the directory that cd reaches. Shells resolve .. by name (cd -L).
 func joinDir(dir, to program.Word) program.Word {
 	switch {
-	case !to.Known:
+	case !to.Known, len(dir.Text)+len(to.Text) > maxValue:
 		return unknownDir
 	case to.Home && strings.Contains(to.Text, ".."):
 		return unknownDir
