@@ -90,6 +90,8 @@ const layers = `
 0 tool/strictjson: github.com/go-json-experiment/json
 1 tool/catalog: tool/strictjson github.com/go-json-experiment/json
 1 tool/shell: tool/program
+0 tool/catalog: github.com/go-json-experiment/json
+1 tool/shell: tool/program mvdan.cc/sh/v3
 0 proc: golang.org/x/sys
 0 session/launch/forkexec/nofile:
 0 userfiles:

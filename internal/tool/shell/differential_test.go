@@ -40,7 +40,7 @@ var stubs = map[string]struct {
 	out    string
 	status int
 }{
-	"p": {}, "q": {"a b", 0}, "no": {"", 1}, "name": {"p", 0}, "opt": {"-v", 0}, "sub": {"-v a[$(hidden)]", 0}, "hidden": {}, "glob": {"*", 0},
+	"a": {}, "b": {"x", 0}, "c": {"", 1}, "d": {}, "e": {}, "f": {}, "ls": {}, "p": {}, "q": {"a b", 0}, "no": {"", 1}, "name": {"p", 0}, "opt": {"-v", 0}, "sub": {"-v a[$(hidden)]", 0}, "hidden": {}, "glob": {"*", 0},
 	"assign": {"PATH=.", 0}, "rem": {}, "num": {"3", 0}, "nl": {"x\ny", 0}, "cmd": {"hidden a", 0}, "quote": {"';hidden;'", 0},
 }
 
@@ -116,7 +116,7 @@ func (p *playground) run(t *testing.T, shell []string, script string) (executed 
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell[0], append(shell[1:], script)...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = p.work, p.env(), time.Second
@@ -153,9 +153,6 @@ func (p *playground) env() []string {
 
 // check returns what a shell did that an analysis doesn't have, or "".
 func (p *playground) check(e *program.Effects, executed []execution, created []string) string {
-	if len(e.Unclear) > 0 {
-		return ""
-	}
 	for _, x := range executed {
 		if !slices.ContainsFunc(e.Calls, func(c program.Call) bool { return p.isCall(c, x) }) {
 			return fmt.Sprintf("%q in %s with %q was executed", x.Argv, x.Dir, p.changed(x.Env))
@@ -249,8 +246,11 @@ func analyze(script *program.Script, d Dialect) *program.Effects {
 	return e
 }
 
-var realShells = map[Dialect][]string{
-	Bash: {"bash", "--norc", "--noprofile", "-c"}, POSIX: {"dash", "-c"}, Zsh: {"zsh", "-f", "-c"},
+var realShells = []struct {
+	dialect Dialect
+	command []string
+}{
+	{Bash, []string{"bash", "--norc", "--noprofile", "-c"}}, {POSIX, []string{"dash", "-c"}}, {Zsh, []string{"zsh", "-f", "-c"}},
 }
 
 // harmful matches scripts that could do something outside the playground.
@@ -258,36 +258,65 @@ var harmful = regexp.MustCompile(`(^|[^A-Za-z0-9.~"'}E])/|\.\.|~[^/ ;&|)"'=:]|\\
 
 // TestDifferential compares the analysis of generated scripts, and of the rows, with what the shells themselves execute.
 func TestDifferential(t *testing.T) {
+	for _, shell := range realShells {
+		t.Run(shell.command[0], func(t *testing.T) {
+			if _, err := exec.LookPath(shell.command[0]); err != nil {
+				t.Skip("needs " + shell.command[0])
+			}
+			differential(t, shell.dialect, shell.command)
+		})
+	}
+}
+
+func differential(t *testing.T, dialect Dialect, shell []string) {
 	p := newPlayground(t)
-	for dialect, shell := range realShells {
-		if _, err := exec.LookPath(shell[0]); err != nil {
-			t.Errorf("%s isn't installed", shell[0])
+	random := rand.New(rand.NewPCG(*seed, uint64(dialect)))
+	texts := rows(t, dialect)
+	for i, known := 0, len(texts); i < *scripts; i++ {
+		g := &generator{Rand: random, dialect: dialect}
+		if i%3 == 0 {
+			texts = append(texts, g.change(texts[g.IntN(known)]))
 			continue
 		}
-		random := rand.New(rand.NewPCG(*seed, uint64(dialect)))
-		clear, executed := 0, 0
-		for i := range *scripts {
-			g := &generator{Rand: random, dialect: dialect}
-			text := g.script()
-			if harmful.MatchString(text) {
-				continue
-			}
-			e := analyze(&program.Script{Text: text}, dialect)
-			if len(e.Unclear) > 0 && i%10 != 0 {
-				continue
-			}
-			x, created := p.run(t, shell, text)
-			if wrong := p.check(e, x, created); wrong != "" {
-				t.Errorf("%s script %d: %s\n%s\n%s", shell[0], i, wrong, text, render(e))
-			}
-			if len(e.Unclear) == 0 {
-				clear++
-				executed += len(x)
-			}
+		texts = append(texts, g.script())
+	}
+	clear, executed := 0, 0
+	for i, text := range texts {
+		if harmful.MatchString(text) {
+			continue
 		}
-		t.Logf("%s: %d of %d scripts are clear, %d programs executed", shell[0], clear, *scripts, executed)
-		if clear < *scripts/10 || executed < *scripts/10 {
-			t.Errorf("%s: too few scripts are clear", shell[0])
+		e := analyze(&program.Script{Text: text}, dialect)
+		if len(e.Unclear) > 0 {
+			continue
+		}
+		x, created := p.run(t, shell, text)
+		if wrong := p.check(e, x, created); wrong != "" {
+			t.Errorf("script %d: %s\n%s\n%s", i, wrong, text, render(e))
+		}
+		clear++
+		executed += len(x)
+	}
+	t.Logf("%d of %d scripts are clear, %d programs executed", clear, len(texts), executed)
+	if clear < *scripts/10 || executed < *scripts/10 {
+		t.Error("too few scripts are clear")
+	}
+}
+
+// rows returns the scripts in testdata, with stubs as programs.
+func rows(t *testing.T, d Dialect) (texts []string) {
+	t.Helper()
+	for _, name := range []string{"attacks", "lists", "redirects", "words"} {
+		text, err := os.ReadFile("testdata/" + name + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for row := range strings.SplitSeq(string(text), "\n\n") {
+			dialect, script, _ := strings.Cut(row, "$ ")
+			if dialectNames[dialect] == d {
+				script, _, _ = strings.Cut(script, "\n  ")
+				texts = append(texts, strings.ReplaceAll(script, "\n> ", "\n"))
+			}
 		}
 	}
+	return texts
 }

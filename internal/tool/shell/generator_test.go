@@ -52,11 +52,16 @@ func (g *generator) words(n int) string {
 func (g *generator) script() string {
 	g.depth = 0
 	text := g.list("\n")
-	if g.IntN(6) == 0 { // one change anywhere
-		i := g.IntN(len(text) + 1)
-		text = text[:i] + pick(g, pieces...) + text[min(len(text), i+g.IntN(3)):]
+	if g.IntN(6) == 0 {
+		return g.change(text)
 	}
 	return text
+}
+
+// change puts something in one position of a script.
+func (g *generator) change(text string) string {
+	i := g.IntN(len(text) + 1)
+	return text[:i] + pick(g, pieces...) + text[min(len(text), i+g.IntN(3)):]
 }
 
 func (g *generator) list(separator string) string {
