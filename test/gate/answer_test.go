@@ -31,6 +31,10 @@ type answer struct {
 	}
 }
 
+func (a *answer) String() string {
+	return fmt.Sprintf("%s %s %s: %s", a.Decision, a.Reason, a.Capability, a.Message)
+}
+
 type rule struct {
 	ID, Authority, File string
 	Line                int
@@ -78,7 +82,13 @@ func (a *answer) malformed(s *scene) (list []string) {
 		return strings.HasPrefix(first, p)
 	}), "error_to_model begins with %q", first)
 	if a.Reason == "outside_workspace" && a.Metadata.Path != "" {
-		form := fmt.Sprintf("File sandboxing violation: Path '%s' is outside project directory '%s'. Operation blocked for security.", a.Metadata.Path, s.dir("WS"))
+		path := strings.Map(func(r rune) rune {
+			if r < ' ' {
+				return ' '
+			}
+			return r
+		}, a.Metadata.Path)
+		form := fmt.Sprintf("File sandboxing violation: Path '%s' is outside project directory '%s'. Operation blocked for security.", path, s.dir("WS"))
 		bad(first != form, "error_to_model begins with %q, and not %q", first, form)
 	}
 	return list

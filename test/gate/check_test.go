@@ -77,7 +77,9 @@ func TestAgreesWithCheck(t *testing.T) {
 	for i, a := range answers {
 		counts[a.Decision+" "+a.Capability]++
 		counts[a.Decision+" "+a.Reason]++
-		if a.Decision != want[i].Decision || a.Reason != want[i].Reason {
+		// A path that leads out by ".." is relative for check, and the gate asks about the absolute one.
+		same := a.Reason == want[i].Reason || a.Reason == "outside_workspace" && want[i].Reason == "workspace_escape"
+		if a.Decision != want[i].Decision || !same {
 			t.Errorf("%s %s (%s): gate: %s %s, check: %s %s", tools[i], paths[i], a.Capability, a.Decision, a.Reason, want[i].Decision, want[i].Reason)
 		}
 	}

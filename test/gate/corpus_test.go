@@ -207,7 +207,7 @@ func TestCorpus(t *testing.T) {
 			answers := s.answers(t, &sec)
 			for i, r := range sec.rows {
 				for _, wrong := range append(r.wrong(answers[i]), answers[i].malformed(s)...) {
-					t.Errorf("%s.txt:%d: %s\n  %s %s\n  %+v", sec.file, r.line, wrong, r.tool, r.shown(), *answers[i])
+					t.Errorf("%s.txt:%d: %s\n  %s %s\n  %s", sec.file, r.line, wrong, r.tool, r.shown(), answers[i])
 				}
 			}
 		})
@@ -257,7 +257,8 @@ func (r *row) wrong(a *answer) (list []string) {
 		{"reason", a.Reason, r.reason}, {"capability", a.Capability, r.capability}, {"metadata.path", a.Metadata.Path, r.path},
 		{"risk", a.Risk, r.risk}, {"declared", fmt.Sprint(a.Declared != nil && *a.Declared), r.declared},
 	} {
-		if x.want != "" && x.got != x.want {
+		escapes := x.want == "escape" && (x.got == "workspace_escape" || x.got == "outside_workspace")
+		if x.want != "" && x.got != x.want && !escapes {
 			list = append(list, fmt.Sprintf("the %s is %q, and not %q", x.name, x.got, x.want))
 		}
 	}

@@ -8,7 +8,7 @@
 //	DECISION [REASON] [cap=CAPABILITY] [path=PATH] ["TEXT"...] | TOOL | ARGUMENTS [| MORE]
 //	DECISION … | $ COMMAND
 //
-// DECISION is allow, deny, ask or !allow: where both of the others are right. One of the TEXTs must be in the message; a row with ask has at
+// REASON escape is workspace_escape or outside_workspace. DECISION is allow, deny, ask or !allow: where both of the others are right. One of the TEXTs must be in the message; a row with ask has at
 // least one, the word that was not understood. ARGUMENTS and MORE, further keys of the call, are JSON. "$ COMMAND" is a call of Bash, ↵ in it
 // is the end of a line, ␠ a blank at its end. @WS, @OUT, @HOME, @BIN and @POLICY are the folders of the scene: scene_test.go.
 package gate

@@ -37,7 +37,8 @@ func parseForm(line string, tools []matrixTool) (rows []row, err error) {
 			return nil, err
 		}
 		r.tool = m.name
-		if r.decision != "ask" && r.decision != "!allow" {
+		exists := m.capability == "create" && r.decision == "deny" // which may need update
+		if r.decision != "ask" && r.decision != "!allow" && !exists {
 			r.capability = m.capability
 		}
 		arguments := map[string]json.RawMessage{}
