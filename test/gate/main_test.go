@@ -20,7 +20,12 @@ var must = childtest.Must
 // binary is toolguard as it is built for users.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == measureArg {
+		os.Exit(measured(os.Args[2:]))
+	}
+	os.Exit(withBinary(m))
+}
 
 // withBinary builds toolguard. On a machine without compilers it uses the one in the folder TOOLGUARD_BUILT.
 func withBinary(m *testing.M) int {

@@ -38,7 +38,8 @@ func newScene(t testing.TB) *scene {
 		"ws/two words.txt": "x\n", "ws/100%.txt": "x\n", "ws/src/lib.go": "package src\n", "ws/src/sub/deep.txt": "deep\n",
 		"ws/docs/readme.md": "# x\n", "ws/data.json": "{}\n", "ws/package.json": "{}\n", "ws/Makefile": "all:\n", "ws/.env": "TOKEN=1\n",
 		"ws/.git/HEAD": "ref: refs/heads/main\n", "ws/.git/config": "", "ws/.git/hooks/sample": "", "ws/vendor/mod/file.txt": "v\n",
-		"ws/vendor/mod/run.sh": "#!/bin/sh\n", "ws/tool.sh": "#!/bin/sh\n", "ws/x.py": "print(1)\n", "ws/list": "a.txt\n",
+		"ws/vendor/mod/run.sh": "#!/bin/sh\n", "ws/tool.sh": "#!/bin/sh\n", "ws/x.py": "print(1)\n", "ws/x.js": "\n", "ws/list": "a.txt\n",
+		"ws/sub/Makefile": "all:\n", "ws/.venv/bin/activate": "", "ws/.venv/bin/pip": "#!/bin/sh\n",
 		"ws-other/x": "x\n", "out/secret.txt": "secret\n", "out/x.sh": "#!/bin/sh\n", "out/d/deep.txt": "x\n",
 		"home/.ssh/id_rsa": "key\n", "home/notes.txt": "notes\n", "home/.bashrc": "", "policies/keep": "",
 	} {
