@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool"
+	"github.com/toolguard/toolguard/internal/tool/callstate"
+	"github.com/toolguard/toolguard/internal/tool/constraint"
 	"github.com/toolguard/toolguard/internal/tool/gate"
 )
 
@@ -24,7 +27,7 @@ const exitAsk = 3
 
 func newGate(a *app) *cobra.Command {
 	var p policyFlags
-	var mode string
+	var mode, state string
 	var batch bool
 	cmd := &cobra.Command{
 		Use:   "gate [flags] < CALL",
@@ -44,7 +47,7 @@ call and is answered by a line, in order; the exit status is 0, or 2 if a line w
 			if err := noArgs(cmd, args); err != nil {
 				return err
 			}
-			e, err := a.engine(&p, mode)
+			e, err := a.engine(&p, mode, state)
 			if err != nil {
 				return err
 			}
@@ -55,13 +58,14 @@ call and is answered by a line, in order; the exit status is 0, or 2 if a line w
 		},
 	}
 	p.define(cmd)
+	cmd.Flags().StringVar(&state, "state", "", "count calls in `FILE`, for a policy with max_invocations or only_after")
 	cmd.Flags().StringVar(&mode, "gate", "", "`on`, off or strict: overrides $TOOLGUARD_GATE, which overrides the policy's [gate]; off doesn't apply to what the host's files turn on")
 	cmd.Flags().BoolVar(&batch, "batch", false, "read calls as JSON lines from standard input, answer each with one")
 	return cmd
 }
 
 // engine loads the policy and all that decides about calls.
-func (a *app) engine(p *policyFlags, mode string) (*tool.Engine, error) {
+func (a *app) engine(p *policyFlags, mode, state string) (*tool.Engine, error) {
 	p.files = append([]string{}, p.files...)
 	p.snapshot = hostfs.NewSnapshot()
 	c, err := a.load(p, "")
@@ -76,8 +80,12 @@ func (a *app) engine(p *policyFlags, mode string) (*tool.Engine, error) {
 	if err := switchGate(g, mode, os.Getenv("TOOLGUARD_GATE")); err != nil {
 		return nil, err
 	}
+	store, err := callStore(set, state)
+	if err != nil {
+		return nil, err
+	}
 	return &tool.Engine{
-		Set: set, Gate: g, Files: hostfs.Machine{}, Home: home(), Sandboxed: sandboxed(),
+		Store: store, Set: set, Gate: g, Files: hostfs.Machine{}, Home: home(), Sandboxed: sandboxed(),
 		Compile: func(s tool.Scope) (*policy.Compiled, error) {
 			q := *p
 			q.tool, q.agent = s.Tool, s.Agent
@@ -123,30 +131,66 @@ func switchGate(g *toolset.Gate, flag, variable string) error {
 	return nil
 }
 
+// callStore is where calls are counted; nil for a policy without constraints that need it.
+func callStore(set *toolset.Set, file string) (constraint.Store, error) {
+	switch rule := tool.NeedsState(set); {
+	case rule == nil:
+		return nil, nil
+	case file == "":
+		return nil, fmt.Errorf("%s (%s) counts calls: name a file for the counts (--state FILE), outside what the policy lets a tool write", rule.ID, rule.At)
+	}
+	return callstate.New(file, time.Now), nil
+}
+
 // gateOne answers one call.
 func (a *app) gateOne(e *tool.Engine) error {
 	text, err := io.ReadAll(io.LimitReader(a.in, gate.MaxCall+1))
 	if err != nil {
 		return fmt.Errorf("read the call: %w", err)
 	}
-	c, err := gate.ParseCall(text)
-	if err != nil {
-		return fmt.Errorf("standard input is no call: %w", err)
-	}
-	answer, err := e.Answer(c)
+	answer, code, err := gateLine(e, text)
 	if err != nil {
 		return err
 	}
-	if err := a.out.JSONLine(output.GateAnswerJSON(answer)); err != nil {
+	if err := a.out.JSONLine(answer); err != nil {
 		return err
 	}
-	if code := map[string]int{gate.Allow: 0, gate.Deny: exitNo, gate.Ask: exitAsk}[answer.Decision]; code != 0 {
+	if code != 0 {
 		return exitStatus(code)
 	}
 	return nil
 }
 
-// gateBatch answers JSON lines until there are no more.
+// gateLine answers one line, with the exit status of the answer. The error is that of a line that is neither a call nor the end of one, or
+// that of the policy or the state; then the answer is the denial of the call.
+func gateLine(e *tool.Engine, line []byte) (answer any, code int, err error) {
+	c, end, err := gate.Parse(line)
+	if err != nil {
+		return nil, 0, &badCall{err}
+	}
+	if end != nil {
+		err := e.End(end)
+		if err != nil {
+			code = exitNo
+		}
+		return output.GateEndJSON(end.ID, err), code, nil
+	}
+	a, err := e.Answer(c)
+	if rejected := (*constraint.RejectedError)(nil); errors.As(err, &rejected) {
+		err = &badCall{err}
+	}
+	if err != nil {
+		return output.GateAnswerJSON(gate.Denied(c, string(policy.EngineError), nil, err.Error())), 0, err
+	}
+	return output.GateAnswerJSON(a), map[string]int{gate.Allow: 0, gate.Deny: exitNo, gate.Ask: exitAsk}[a.Decision], nil
+}
+
+// badCall is the error of a line that is no call.
+type badCall struct{ err error }
+
+func (b *badCall) Error() string { return "not a tool call: " + b.err.Error() }
+
+// gateBatch answers JSON lines until there are no more. A line that is no call is denied.
 func (a *app) gateBatch(e *tool.Engine) error {
 	in := bufio.NewReaderSize(a.in, 64<<10)
 	out := bufio.NewWriter(a.out.W)
@@ -157,14 +201,18 @@ func (a *app) gateBatch(e *tool.Engine) error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if _, long := err.(lineTooLong); err != nil && !long {
+		var answer any
+		if long := lineTooLong(0); errors.As(err, &long) {
+			err = &badCall{err}
+		} else if err != nil {
 			return err
+		} else {
+			answer, _, err = gateLine(e, line)
 		}
-		answer, ok := gateLine(e, line, err)
-		if !ok {
-			worst = exitTrouble
+		if bad := (*badCall)(nil); errors.As(err, &bad) {
+			worst, answer = exitTrouble, output.GateAnswerJSON(gate.Denied(&gate.Call{}, gate.ReasonBadCall, nil, bad.err.Error()))
 		}
-		if err := buffered.JSONLine(output.GateAnswerJSON(answer)); err != nil {
+		if err := buffered.JSONLine(answer); err != nil {
 			return err
 		}
 		if in.Buffered() == 0 { // the host may wait for the answer before it sends the next call
@@ -180,19 +228,4 @@ func (a *app) gateBatch(e *tool.Engine) error {
 		return exitStatus(worst)
 	}
 	return nil
-}
-
-// gateLine answers one line; ok is false if it's no call.
-func gateLine(e *tool.Engine, line []byte, err error) (a *gate.Answer, ok bool) {
-	c := new(gate.Call)
-	if err == nil {
-		c, err = gate.ParseCall(line)
-	}
-	if err != nil {
-		return gate.Denied(&gate.Call{Tool: c.Tool}, gate.ReasonBadCall, nil, err.Error()), false
-	}
-	if a, err = e.Answer(c); err != nil {
-		return gate.Denied(c, string(policy.EngineError), nil, err.Error()), true
-	}
-	return a, true
 }

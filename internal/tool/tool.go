@@ -5,11 +5,16 @@
 package tool
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
+	"github.com/toolguard/toolguard/internal/tool/constraint"
 	"github.com/toolguard/toolguard/internal/tool/gate"
 	"github.com/toolguard/toolguard/internal/tool/schema"
 	"github.com/toolguard/toolguard/internal/tool/visibility"
@@ -29,8 +34,9 @@ type Engine struct {
 	Compile   func(Scope) (*policy.Compiled, error)
 	Gate      *toolset.Gate // with what the command line says
 	Files     fspath.FileSystem
-	Home      string // "" if it isn't known
-	Sandboxed bool   // this process is in a session
+	Home      string           // "" if it isn't known
+	Sandboxed bool             // this process is in a session
+	Store     constraint.Store // nil: the policy has no constraints that are counted
 
 	policies map[Scope]*policy.Compiled
 	settings map[string]*toolset.Settings
@@ -75,11 +81,27 @@ func (e *Engine) Answer(c *gate.Call) (a *gate.Answer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if a = e.visibility(c); a == nil {
-		a = gate.Decide(r)
+	if a, err = e.decide(c, r); err != nil {
+		return nil, err
 	}
 	a.Risk, a.Root = settings.Risk, r.Policy.Workspace
 	return a, nil
+}
+
+// decide takes a call through the steps. The first denial is the answer.
+func (e *Engine) decide(c *gate.Call, r *gate.Request) (*gate.Answer, error) {
+	if a := e.visibility(c); a != nil {
+		return a, nil
+	}
+	if a := checkSchema(c, r.Settings); a != nil {
+		return a, nil
+	}
+	a := gate.Decide(r)
+	if a.Decision == gate.Deny || e.Store == nil {
+		return a, nil
+	}
+	d, err := e.count(c, r.Settings)
+	return cmp.Or(d, a), err
 }
 
 // visibility denies a call of a tool that the caller doesn't see.
@@ -118,6 +140,41 @@ func checkSchema(c *gate.Call, s *toolset.Settings) *gate.Answer {
 	}
 	if err := of.Validate(c.Arguments); err != nil {
 		return gate.Denied(c, gate.ReasonSchema, gate.ToolRule(rule), err.Error())
+	}
+	return nil
+}
+
+// count counts a call that may run, or about which a person is asked, unless a constraint denies it.
+func (e *Engine) count(c *gate.Call, s *toolset.Settings) (*gate.Answer, error) {
+	digest := sha256.Sum256(c.Arguments)
+	d, err := e.Store.Begin(&constraint.Call{ID: c.ID, Invocation: c.Invocation, Arguments: hex.EncodeToString(digest[:])}, s)
+	if err != nil || d == nil {
+		return nil, err
+	}
+	return gate.Denied(c, constraint.Reason, gate.ToolRule(d.Rule), d.Text), nil
+}
+
+// End records that a call has ended.
+func (e *Engine) End(end *gate.End) error {
+	if e.Store == nil {
+		return errors.New("the policy counts no calls")
+	}
+	return e.Store.End(end.Invocation, end.ID, end.OK)
+}
+
+// NeedsState returns a rule of the policy that counts calls; nil for none.
+func NeedsState(set *toolset.Set) *toolset.Rule {
+	for _, l := range set.Layers {
+		for _, t := range l.Tools {
+			key := "constraints.max_invocations"
+			if t.MaxInvocations == 0 {
+				key = "constraints.only_after"
+			}
+			if t.MaxInvocations > 0 || len(t.OnlyAfter) > 0 {
+				r := t.ID(key)
+				return &r
+			}
+		}
 	}
 	return nil
 }

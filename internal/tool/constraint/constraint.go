@@ -3,6 +3,7 @@ package constraint
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 )
@@ -45,11 +46,5 @@ func times(n int) string {
 // met reports whether a tool that an entry of only_after matches has ended without an error. As in a list of allowed tools, the bare name
 // of an MCP server's tool doesn't count: the server could choose that of another tool.
 func (h *History) met(p *toolset.Predecessor) bool {
-	m := p.Layer.Matcher([]toolset.Entry{p.Entry})
-	for name, plugin := range h.Completed {
-		if m.Find(&toolset.Target{Name: p.Layer.Canonical(name), Plugin: plugin}, false) != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.Completed, func(name string) bool { return p.Matches(name, "") })
 }

@@ -26,6 +26,7 @@ func TestCheck(t *testing.T) {
 	layer := &toolset.Layer{
 		Groups:  map[string][]toolset.Entry{"web": {{Text: "web_*"}, {Text: "fetch"}}},
 		Aliases: map[string]string{"download": "fetch"},
+		Tools:   []*toolset.Tool{{Pattern: toolset.Entry{Text: "lookup"}, Plugin: "contacts"}, {Pattern: toolset.Entry{Text: "send"}, Plugin: "mail"}},
 	}
 	rules := map[string]toolset.Rule{"constraints.forbidden": rule("f"), "constraints.max_invocations": rule("m")}
 	for _, row := range []struct {
@@ -41,14 +42,14 @@ func TestCheck(t *testing.T) {
 		{"a maximum that was lowered", toolset.Settings{MaxInvocations: 1}, History{Started: map[string]int{"commit": 2}}, "m: tool commit may be called once in an invocation, and was called 2 times"},
 		{"nothing before", toolset.Settings{OnlyAfter: after(layer, "fetch")}, History{}, "tools.commit.constraints.only_after[0]: tool commit may only be called after fetch has ended without an error"},
 		{"only begun", toolset.Settings{OnlyAfter: after(layer, "fetch")}, History{Started: map[string]int{"fetch": 1}, Open: []Open{{ID: "1", Tool: "fetch"}}}, "tools.commit.constraints.only_after[0]: tool commit may only be called after fetch has ended without an error"},
-		{"ended", toolset.Settings{OnlyAfter: after(layer, "fetch")}, History{Completed: map[string]string{"fetch": ""}}, ""},
-		{"each entry", toolset.Settings{OnlyAfter: after(layer, "fetch", "read")}, History{Completed: map[string]string{"fetch": ""}}, "tools.commit.constraints.only_after[1]: tool commit may only be called after read has ended without an error"},
-		{"an alias", toolset.Settings{OnlyAfter: after(layer, "Download")}, History{Completed: map[string]string{"fetch": ""}}, ""},
-		{"a group", toolset.Settings{OnlyAfter: after(layer, "group:web")}, History{Completed: map[string]string{"web_search": ""}}, ""},
-		{"a glob", toolset.Settings{OnlyAfter: after(layer, "web_*")}, History{Completed: map[string]string{"web_search": ""}}, ""},
-		{"a plugin", toolset.Settings{OnlyAfter: after(layer, "group:contacts")}, History{Completed: map[string]string{"lookup": "contacts"}}, ""},
-		{"another plugin", toolset.Settings{OnlyAfter: after(layer, "group:contacts")}, History{Completed: map[string]string{"lookup": "mail"}}, "tools.commit.constraints.only_after[0]: tool commit may only be called after group:contacts has ended without an error"},
-		{"a server's tool of the same bare name", toolset.Settings{OnlyAfter: after(layer, "fetch")}, History{Completed: map[string]string{"mcp__evil__fetch": ""}}, "tools.commit.constraints.only_after[0]: tool commit may only be called after fetch has ended without an error"},
+		{"ended", toolset.Settings{OnlyAfter: after(layer, "fetch")}, History{Completed: []string{"fetch"}}, ""},
+		{"each entry", toolset.Settings{OnlyAfter: after(layer, "fetch", "read")}, History{Completed: []string{"fetch"}}, "tools.commit.constraints.only_after[1]: tool commit may only be called after read has ended without an error"},
+		{"an alias", toolset.Settings{OnlyAfter: after(layer, "Download")}, History{Completed: []string{"fetch"}}, ""},
+		{"a group", toolset.Settings{OnlyAfter: after(layer, "group:web")}, History{Completed: []string{"web_search"}}, ""},
+		{"a glob", toolset.Settings{OnlyAfter: after(layer, "web_*")}, History{Completed: []string{"web_search"}}, ""},
+		{"a plugin", toolset.Settings{OnlyAfter: after(layer, "group:contacts")}, History{Completed: []string{"lookup"}}, ""},
+		{"another plugin", toolset.Settings{OnlyAfter: after(layer, "group:contacts")}, History{Completed: []string{"send"}}, "tools.commit.constraints.only_after[0]: tool commit may only be called after group:contacts has ended without an error"},
+		{"a server's tool of the same bare name", toolset.Settings{OnlyAfter: after(layer, "fetch")}, History{Completed: []string{"mcp__evil__fetch"}}, "tools.commit.constraints.only_after[0]: tool commit may only be called after fetch has ended without an error"},
 	} {
 		row.settings.Name, row.settings.Rules = "commit", rules
 		got := ""
@@ -155,7 +156,7 @@ func TestValid(t *testing.T) {
 		{Started: map[string]int{"x": 0}},
 		{Started: map[string]int{"x": -1}},
 		{Started: map[string]int{"": 1}},
-		{Completed: map[string]string{"x": ""}},
+		{Completed: []string{"x"}},
 		{Started: started, Open: []Open{{ID: "", Tool: "x"}}},
 		{Started: started, Open: []Open{{ID: "1", Tool: "y"}}},
 		{Started: started, Open: []Open{{ID: "1", Tool: "x"}, {ID: "1", Tool: "x"}}},

@@ -18,22 +18,20 @@ const (
 type Call struct {
 	ID         string // "" for none
 	Invocation string
-	Plugin     string // the plugin that brings the tool; "" for none
 	Arguments  string // a digest of the arguments as they were given
 }
 
 // History is what happened in one invocation.
 type History struct {
-	Started   map[string]int    `json:"started"`   // calls that were allowed to run, by the tool's name
-	Open      []Open            `json:"open"`      // calls that have an id and haven't ended, the oldest first
-	Completed map[string]string `json:"completed"` // tools of which a call has ended without an error, with their plugins
+	Started   map[string]int `json:"started"`   // calls that were allowed to run, by the tool's name
+	Open      []Open         `json:"open"`      // calls that have an id and haven't ended, the oldest first
+	Completed []string       `json:"completed"` // tools of which a call has ended without an error
 }
 
 // Open is a call that hasn't ended.
 type Open struct {
 	ID        string `json:"id"`
 	Tool      string `json:"tool"`
-	Plugin    string `json:"plugin,omitempty"`
 	Arguments string `json:"arguments"`
 }
 
@@ -67,7 +65,7 @@ func CheckNames(invocation, id string) error {
 
 // Begin counts a call, unless a constraint denies it. changed is whether the history has changed.
 func (h *History) Begin(c *Call, s *toolset.Settings) (d *Denial, changed bool, err error) {
-	open := Open{c.ID, s.Name, c.Plugin, c.Arguments}
+	open := Open{c.ID, s.Name, c.Arguments}
 	if i := h.open(c.ID); i >= 0 && !s.Forbidden {
 		if h.Open[i] != open {
 			return nil, false, &RejectedError{fmt.Sprintf("id %q is that of another call, of the tool %s, which hasn't ended", c.ID, h.Open[i].Tool)}
@@ -97,11 +95,8 @@ func (h *History) End(id string, ok bool) error {
 	}
 	c := h.Open[i]
 	h.Open = slices.Delete(h.Open, i, i+1)
-	if ok {
-		if h.Completed == nil {
-			h.Completed = map[string]string{}
-		}
-		h.Completed[c.Tool] = c.Plugin
+	if ok && !slices.Contains(h.Completed, c.Tool) {
+		h.Completed = append(h.Completed, c.Tool)
 	}
 	return nil
 }
@@ -121,7 +116,7 @@ func (h *History) Valid() bool {
 			return false
 		}
 	}
-	for tool := range h.Completed {
+	for _, tool := range h.Completed {
 		if h.Started[tool] == 0 {
 			return false
 		}

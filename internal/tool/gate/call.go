@@ -31,19 +31,55 @@ type Call struct {
 	Depth               int
 }
 
-// ParseCall reads a call. The error says what is wrong with it; the ID is returned if it could be read all the same.
-func ParseCall(text []byte) (*Call, error) {
-	c := new(Call)
+// End is the report that a call has ended.
+type End struct {
+	ID, Invocation string
+	OK             bool // without an error
+}
+
+// Parse reads a call, or the report that one has ended, which has a result or an error and no tool. One of the two is nil.
+func Parse(text []byte) (*Call, *End, error) {
 	if len(text) > MaxCall {
-		return c, fmt.Errorf("the call is larger than %d MiB", MaxCall>>20)
+		return nil, nil, fmt.Errorf("the call is larger than %d MiB", MaxCall>>20)
 	}
 	if err := strictjson.Check(text); err != nil {
-		return c, err
+		return nil, nil, err
 	}
 	keys, err := strictjson.Object(text)
 	if err != nil {
-		return c, err
+		return nil, nil, err
 	}
+	_, tool := keys["tool"]
+	_, result := keys["result"]
+	_, failed := keys["error"]
+	if !tool && result != failed {
+		e, err := parseEnd(keys, failed)
+		return nil, e, err
+	}
+	c, err := parseCall(keys)
+	return c, nil, err
+}
+
+// parseEnd reads the report of a call's end. What the result is doesn't matter.
+func parseEnd(keys map[string]json.RawMessage, failed bool) (*End, error) {
+	e := &End{OK: !failed}
+	for key, value := range keys {
+		field, ok := map[string]*string{"id": &e.ID, "invocation": &e.Invocation}[key]
+		switch {
+		case ok && json.Unmarshal(value, field) != nil:
+			return nil, fmt.Errorf("%s has the wrong type", key)
+		case !ok && key != "result" && key != "error" && key != "duration_ms":
+			return nil, fmt.Errorf("the end of a call has no key %q", key)
+		}
+	}
+	if e.ID == "" || e.Invocation == "" {
+		return nil, errors.New("the end of a call needs its id and its invocation")
+	}
+	return e, nil
+}
+
+func parseCall(keys map[string]json.RawMessage) (*Call, error) {
+	c := new(Call)
 	fields := map[string]any{
 		"id": &c.ID, "tool": &c.Tool, "arguments": &c.Arguments, "agent": &c.Agent, "provider": &c.Provider, "model": &c.Model,
 		"group": &c.Group, "session": &c.Session, "invocation": &c.Invocation, "cwd": &c.Cwd, "owner": &c.Owner, "depth": &c.Depth,
@@ -53,13 +89,13 @@ func ParseCall(text []byte) (*Call, error) {
 	for key, value := range keys {
 		field, ok := fields[key]
 		if !ok {
-			return c, fmt.Errorf("a call has no key %q", key)
+			return nil, fmt.Errorf("a call has no key %q", key)
 		}
 		if string(value) == "null" {
 			continue // as if it weren't there
 		}
 		if json.Unmarshal(value, field) != nil {
-			return c, fmt.Errorf("%s has the wrong type", key)
+			return nil, fmt.Errorf("%s has the wrong type", key)
 		}
 	}
 	return c, c.check(source)

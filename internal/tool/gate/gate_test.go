@@ -47,9 +47,9 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-func TestParseCall(t *testing.T) {
+func TestParse(t *testing.T) {
 	good := `{"id":"1","tool":"Read","arguments":{"a":1},"source":"builtin","agent":"x","provider":"p","model":"m","group":"g","session":"s","invocation":"i","cwd":"sub","owner":true,"depth":2}`
-	c, err := ParseCall([]byte(good))
+	c, _, err := Parse([]byte(good))
 	if err != nil || c.Tool != "Read" || !c.Owner || c.Depth != 2 || c.Model != "m" || string(c.Arguments) != `{"a":1}` {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -59,7 +59,7 @@ func TestParseCall(t *testing.T) {
 		`{"id":"1","tool":"mcp__a__b__c","arguments":{}}`:          {"mcp__a__b__c", "a", "b__c"},
 		`{"id":"1","tool":"read","source":"local","arguments":{}}`: {"read", "", ""},
 	} {
-		if c, err := ParseCall([]byte(text)); err != nil || [3]string{c.Tool, c.Server, c.Bare} != want {
+		if c, _, err := Parse([]byte(text)); err != nil || [3]string{c.Tool, c.Server, c.Bare} != want {
 			t.Errorf("%s: %+v, %v", text, c, err)
 		}
 	}
@@ -90,8 +90,31 @@ func TestParseCall(t *testing.T) {
 		strings.Repeat(`{"a":`, 300) + "1" + strings.Repeat("}", 300):          "more than 256 levels",
 		`{"id":"1","tool":"a","arguments":{"x":"` + strings.Repeat("x", 8<<20): "larger than 8 MiB",
 	} {
-		if _, err := ParseCall([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestParseEnd(t *testing.T) {
+	for text, want := range map[string]End{
+		`{"id":"1","invocation":"i","result":{"x":[1]}}`:          {"1", "i", true},
+		`{"id":"1","invocation":"i","error":"x","duration_ms":5}`: {"1", "i", false},
+	} {
+		if c, e, err := Parse([]byte(text)); err != nil || c != nil || *e != want {
+			t.Errorf("%s: %+v, %v, %v", text, c, e, err)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"id":"1","result":1}`:                                 "needs its id and its invocation",
+		`{"invocation":"i","result":1}`:                         "needs its id and its invocation",
+		`{"id":"1","invocation":"i","result":1,"arguments":{}}`: `no key "arguments"`,
+		`{"id":"1","invocation":"i","result":1,"error":2}`:      "no key",
+		`{"id":"1","tool":"a","arguments":{},"result":1}`:       `no key "result"`,
+		`{"id":1,"invocation":"i","result":1}`:                  "id has the wrong type",
+	} {
+		if _, _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }
