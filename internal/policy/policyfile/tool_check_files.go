@@ -49,6 +49,9 @@ func (a *authorCheck) addStage(s *Stage, id string) {
 	}
 	set(s.Allow != nil, &seen.allow, s.Position.At(s.Keys["allow"]))
 	set(s.AlsoAllow.Given, &seen.also, s.Position.At(s.Keys["also_allow"]))
+	if s.AlsoAllow.Strategy == Replace && len(s.AlsoAllow.Items) == 0 {
+		seen.also = policy.Position{} // takes that of an earlier file away
+	}
 	seen.profile = seen.profile || s.Profile.S != ""
 }
 
@@ -74,7 +77,8 @@ func (c *toolCheck) together() {
 		case s.allow != none && s.allow.File == s.also.File:
 			c.fail(s.also, "add the tools to allow", "also_allow adds to a profile's list, and this stage has its own: allow")
 		case s.allow != none:
-			c.fail(s.also, "add the tools to allow", "also_allow adds to a profile's list, and this stage has its own: allow (%s)", s.allow)
+			c.fail(s.also, `add the tools to allow, or write also_allow = { strategy = "replace", value = [] } in the later file`,
+				"also_allow adds to a profile's list, and this stage has its own: allow (%s)", s.allow)
 		case !s.profile:
 			c.fail(s.also, `add profile = "NAME"`, "also_allow adds to a profile's list, and this stage names no profile")
 		}

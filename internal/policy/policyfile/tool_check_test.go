@@ -120,8 +120,9 @@ func TestEnvironments(t *testing.T) {
 func TestToolMistakesOfFiles(t *testing.T) {
 	const global, search = "version = 1\n[authorities.global]\n", "version = 1\n[tools.search]\n"
 	for _, row := range []struct{ a, b, want string }{
-		{global + "profile = \"coding\"\nalso_allow = [\"y\"]\n", global + "allow = [\"x\"]\n", `a.toml:4:1: also_allow adds to a profile's list, and this stage has its own: allow (b.toml:3:1) (add the tools to allow)`},
-		{global + "allow = [\"x\"]\n", global + "profile = \"coding\"\nalso_allow = [\"y\"]\n", `b.toml:4:1: also_allow adds to a profile's list, and this stage has its own: allow (a.toml:3:1) (add the tools to allow)`},
+		{global + "profile = \"coding\"\nalso_allow = [\"y\"]\n", global + "allow = [\"x\"]\n", `a.toml:4:1: also_allow adds to a profile's list, and this stage has its own: allow (b.toml:3:1) (add the tools to allow, or write also_allow = { strategy = "replace", value = [] } in the later file)`},
+		{global + "allow = [\"x\"]\n", global + "profile = \"coding\"\nalso_allow = [\"y\"]\n", `b.toml:4:1: also_allow adds to a profile's list, and this stage has its own: allow (a.toml:3:1) (add the tools to allow, or write also_allow = { strategy = "replace", value = [] } in the later file)`},
+		{global + "profile = \"coding\"\nalso_allow = [\"y\"]\n", global + "allow = [\"x\"]\nalso_allow = { strategy = \"replace\", value = [] }\n", "<nil>"},
 		{global + "profile = \"coding\"\n", global + "also_allow = [\"y\"]\n", "<nil>"},
 		{search + "command = [\"rg\", \"{q}\"]\n", search + "schema.properties.p = {}\n", `a.toml:3:18: the schema has no property "q" (did you mean "p"?)`},
 		{"version = 1\n[tools.a]\naliases = [\"x\"]\n", "version = 1\n[tools.b]\naliases = [\"x\"]\n", `b.toml:3:12: alias "x" is also one of "a" (a.toml:3:12)`},
