@@ -4,7 +4,7 @@ package program
 type Word struct {
 	Text   string // the value; of an unknown word its source text
 	Known  bool
-	Prefix string // of an unknown word: how its value certainly begins; "" for nothing certain
+	Prefix string // of an unknown word: how its value, or each of them, certainly begins; "" for nothing certain
 	Many   bool   // an unknown word that may become none or several: an unquoted expansion, a pattern, "$@"
 
 	// Home is set if the first byte of Text (known) or Prefix (unknown) is a ~ that stands for the value of HOME: an unquoted ~ or ~/,

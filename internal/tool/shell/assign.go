@@ -12,14 +12,23 @@ import (
 // they're in the calls' environments.
 var riskyNames = regexp.MustCompile(`^(PATH|IFS|ENV|BASH_ENV|CDPATH|PS[0-4]|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|POSIXLY_CORRECT|GLOBIGNORE|EXECIGNORE|` +
 	`BASH_LOADABLES_PATH|BASH_FUNC_.*|BASH_CMDS|BASH_ALIASES|BASH_XTRACEFD|BASH_COMPAT|BASH_ARGV0|TEXTDOMAIN|TEXTDOMAINDIR|HISTFILE|FUNCNEST|` +
-	`ZDOTDIR|FPATH|MODULE_PATH|NULLCMD|READNULLCMD|path|fpath|cdpath|module_path|aliases|galiases|saliases|dis_.*|functions|functions_.*|` +
-	`commands|options|builtins|patchars|reswords|nameddirs|userdirs|modules|precmd_functions|preexec_functions|chpwd_functions|` +
-	`zshexit_functions|periodic_functions|zsh_directory_name_functions|zsh_eval_context|PROMPT|PROMPT[2-4]|RPROMPT|RPS1|SPROMPT|KEYBOARD_HACK|histchars|` +
-	`ARGV0|STTY|argv|0)$`)
+	`ZDOTDIR|FPATH|MODULE_PATH|NULLCMD|READNULLCMD)$`)
+
+var riskyInZsh = regexp.MustCompile(`^([a-z]*path|(dis_)?(aliases|galiases|saliases|functions|functions_source|builtins|patchars|reswords)|commands|` +
+	`options|nameddirs|userdirs|modules|[a-z_]+_functions|PROMPT|PROMPT[2-4]|RPROMPT2?|RPS[12]|SPROMPT|KEYBOARD_HACK|histchars|ARGV0|STTY|argv|` +
+	`signals|sysparams|mapfile|parameters)$`)
 
 // integers are variables whose assigned value is evaluated as arithmetic.
 var integers = regexp.MustCompile(`^(SECONDS|RANDOM|SRANDOM|LINENO|HISTCMD|OPTIND|EPOCH.*|BASHPID|UID|EUID|GID|EGID|PPID|SHLVL|ERRNO|TTYIDLE|` +
 	`COLUMNS|LINES|FUNCNEST|HISTSIZE|SAVEHIST|KEYTIMEOUT|LISTMAX|LOGCHECK|MAILCHECK|PERIOD|TMOUT|BAUD|DIRSTACKSIZE)$`)
+
+// ownNames are variables to which shells assign on their own, or not as they're asked to: their values are never known.
+var ownNames = regexp.MustCompile(`^(_|PWD|OLDPWD|OPTARG|OPTIND|OPTERR|REPLY|MAPFILE|COPROC.*|BASH.*|FUNCNAME|GROUPS|DIRSTACK|PIPESTATUS|LINENO|` +
+	`SECONDS|RANDOM|SRANDOM|EPOCH.*|HIST.*|COLUMNS|LINES|E?UID|E?GID|PPID|SHLVL|HOSTNAME|HOSTTYPE|OSTYPE|MACHTYPE|READLINE.*|COMP.*)$`)
+
+var ownInZsh = regexp.MustCompile(`^(reply|pipestatus|status|USERNAME|MATCH|MBEGIN|MEND|match|mbegin|mend|ARGC|prompt|TTY.*|func.*|ERRNO|TRY_BLOCK.*|` +
+	`ZSH.*|zsh.*|HOST|CPUTYPE|VENDOR|LOGNAME|KEYMAP|MANPATH|MAILPATH|FIGNORE|WATCH|PSVAR|psvar|watch|fignore|dirstack|history.*|job.*|term.*|` +
+	`langinfo|errnos|usergroups|widgets|keymaps)$`)
 
 var functionName = regexp.MustCompile(`^[A-Za-z0-9_.:+@/%,-]+$`)
 
@@ -27,7 +36,7 @@ var functionName = regexp.MustCompile(`^[A-Za-z0-9_.:+@/%,-]+$`)
 func (a *analyzer) risky(name string, v value) {
 	a.mutates = true
 	switch {
-	case riskyNames.MatchString(name):
+	case riskyNames.MatchString(name), a.dialect == Zsh && riskyInZsh.MatchString(name):
 		a.unclear(name, "is a variable that changes what the shell runs")
 	case integers.MatchString(name) && !isNumeric(v) && v.Text != "":
 		a.unclear(name, "is evaluated as arithmetic")
@@ -42,7 +51,7 @@ func (a *analyzer) assign(st *state, name string, v value, export bool) *state {
 
 func (a *analyzer) keep(st *state, name string, v value, export bool) *state {
 	old, _ := st.lookup(name)
-	if a.scan.volatile[name] {
+	if a.scan.volatile[name] || ownNames.MatchString(name) || a.dialect == Zsh && ownInZsh.MatchString(name) {
 		v = unknownValue(name)
 	}
 	return a.set(st, variable{name, v, export || old.exported || a.inheritable(name)})
@@ -97,12 +106,15 @@ func (a *analyzer) call(c *syntax.CallExpr, st *state) (ok, fail *state) {
 			continue
 		}
 		prefix = append(prefix, program.Variable{Name: name, Value: v.Word})
-		if name != "IFS" || argv[0].Text != "read" {
+		if name != "IFS" || len(argv) == 0 || argv[0].Text != "read" {
 			a.risky(name, v)
 		}
 	}
 	if len(c.Args) == 0 {
 		return after, after
+	}
+	if argv == nil {
+		return st, st
 	}
 	if a.dialect != POSIX && strings.ContainsRune(a.source(c.Args[0]), '{') && len(a.source(c.Args[0])) > 1 && len(argv) > 0 && len(c.Args) < len(argv) {
 		a.unclearNode(c.Args[0], "is the name of a program, and isn't known")
@@ -120,8 +132,8 @@ func (a *analyzer) run(argv []value, prefix []program.Variable, st *state, funct
 	case !name.Known:
 		a.unclear(name.Text, "is the name of a program, and isn't known")
 		return st, st
-	case name.Text == "":
-		a.unclear("''", "is the name of a program")
+	case name.Text == "", name.Text[0] == '-' && !a.isBuiltin(name.Text): // time -- x runs x
+		a.unclear("'"+name.Text+"'", "is the name of a program")
 		return st, st
 	}
 	if functions && a.scan.funcs[name.Text] {
@@ -179,7 +191,7 @@ func (a *analyzer) declare(d *syntax.DeclClause, st *state) *state {
 		default:
 			name, v := a.assignment(arg, c.st)
 			c.args = append(c.args, literal(name))
-			c.words = append(c.words, declared{name: name, value: v})
+			c.words = append(c.words, declared{name: name, value: v, array: arg.Array != nil})
 		}
 	}
 	ok, _ := declareBuiltin(a, c)
@@ -191,4 +203,5 @@ type declared struct {
 	name  string
 	value value
 	naked bool
+	array bool // of the form (…), which the parser knows
 }

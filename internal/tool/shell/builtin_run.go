@@ -74,8 +74,8 @@ func (a *analyzer) external(argv []value, c *invocation) {
 	switch name := argv[0]; {
 	case !name.Known:
 		a.unclear(name.Text, "is the name of a program, and isn't known")
-	case name.Text == "":
-		a.unclear("''", "is the name of a program")
+	case name.Text == "", name.Text[0] == '-':
+		a.unclear("'"+name.Text+"'", "is the name of a program")
 	default:
 		a.emit(argv, c.prefix, c.st)
 	}

@@ -87,6 +87,9 @@ func namesBuiltin(a *analyzer, c *invocation) (ok, fail *state) { // getopts
 		return c.st, c.st
 	}
 	st := a.assignNames(c.st, c.args[1:2], c)
+	for _, name := range []string{"OPTARG", "OPTIND"} {
+		st = a.keep(st, name, unknownValue(name), false)
+	}
 	return st, st
 }
 
@@ -125,7 +128,7 @@ func unsetBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 // declareBuiltin is for export, readonly, local, declare and typeset.
 func declareBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 	st, export := c.st, c.name == "export"
-	options := true
+	options, array := true, false
 	for i, arg := range c.args {
 		d := declared{}
 		if i < len(c.words) {
@@ -147,6 +150,7 @@ func declareBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 					a.unclear(c.text(), "has options that aren't understood")
 				}
 				export = export || arg.Text[0] == '-' && strings.Contains(arg.Text, "x")
+				array = array || strings.ContainsAny(arg.Text, "aA")
 				continue
 			default:
 				d = splitAssignment(arg)
@@ -155,6 +159,10 @@ func declareBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 		options = false
 		if c.name == "local" { // fails outside functions
 			d.value = unknownValue(d.name)
+		}
+		// bash evaluates the value (…) of an array again.
+		if !d.array && !d.naked && (strings.HasPrefix(d.value.Text, "(") || !d.value.Known && !d.value.numeric && (array || a.scan.arrays[d.name])) {
+			a.unclear(arg.Text, "is evaluated as the value of an array")
 		}
 		st = a.declareOne(st, d, export, arg)
 	}

@@ -216,7 +216,7 @@ func (p *playground) matchArgv(words []program.Word, argv []string) bool {
 		if p.matchArgv(words[1:], argv) {
 			return true
 		}
-		return len(argv) > 0 && (p.matchArgv(words, argv[1:]) || p.matchArgv(words[1:], argv[1:]))
+		return len(argv) > 0 && p.matches(words[0], argv[0], "") && (p.matchArgv(words, argv[1:]) || p.matchArgv(words[1:], argv[1:]))
 	}
 	return len(argv) > 0 && p.matches(words[0], argv[0], "") && p.matchArgv(words[1:], argv[1:])
 }

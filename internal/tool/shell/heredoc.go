@@ -36,6 +36,11 @@ func (s *scan) hereDocument(r *syntax.Redirect) {
 	if !ok || (r.Hdoc == nil) != (strings.TrimLeft(src[start:end], "\t") == strings.Trim(word, `\'"`)) || !s.closesAfter(end) {
 		s.a.unclear(word, "is the delimiter of a here-document that shells read differently")
 	}
+	// bash 5.2 executes a substitution as it prints the parsed commands, and misplaces here-documents before further commands of the line.
+	rest := src[r.Word.End().Offset():lineEnd]
+	if s.within(isSubstitution) && (later || strings.ContainsAny(rest, ";&<(")) {
+		s.a.unclear(word, "is the delimiter of a here-document, with more commands in its line")
+	}
 	s.heredoc[lineEnd] = end + 1
 }
 
@@ -62,6 +67,14 @@ func findDelimiter(text, delim string, tabs, quoted bool) (length int, ok bool) 
 		joined = ""
 	}
 	return 0, false
+}
+
+func isSubstitution(n syntax.Node) bool {
+	switch n.(type) {
+	case *syntax.CmdSubst, *syntax.ProcSubst:
+		return true
+	}
+	return false
 }
 
 // closesAfter reports whether the command substitutions around a here-document end after it.

@@ -19,6 +19,7 @@ type scan struct {
 	volatile map[string]bool // of these, in a loop, in a function's body or by an expansion
 	exported map[string]bool // named in an export
 	other    map[string]bool // assigned something else than a number
+	arrays   map[string]bool // assigned (…)
 	funcs    map[string]bool // functions' names
 
 	allExport bool // set -a
@@ -39,7 +40,7 @@ var (
 func scanFile(a *analyzer, file *syntax.File) *scan {
 	s := &scan{
 		a: a, assigned: map[string]bool{}, volatile: map[string]bool{}, exported: map[string]bool{}, other: map[string]bool{},
-		funcs: map[string]bool{}, heredoc: map[int]int{},
+		arrays: map[string]bool{}, funcs: map[string]bool{}, heredoc: map[int]int{},
 	}
 	syntax.Walk(file, s.visit)
 	return s
@@ -188,6 +189,7 @@ func (s *scan) assignment(n *syntax.Assign) {
 	if n.Name == nil || n.Naked {
 		return
 	}
+	s.arrays[n.Name.Value] = s.arrays[n.Name.Value] || n.Array != nil || n.Index != nil
 	number := n.Value == nil && n.Array == nil && !n.Append
 	if n.Value != nil && n.Index == nil && !n.Append {
 		number = s.number(n.Value)
@@ -241,13 +243,13 @@ func (s *scan) loop(n *syntax.ForClause) {
 // The commands that assign a variable which an argument names, and those that run another builtin.
 const (
 	assigners = " read printf getopts mapfile readarray unset wait "
-	exporters = " export declare typeset local readonly let "
+	exporters = " export declare typeset local readonly let integer float "
 	wrappers  = " command builtin noglob nocorrect - "
 )
 
 // call counts each argument that is a name as assigned where the command may be one that assigns.
 func (s *scan) call(n *syntax.CallExpr) {
-	assign, export, set, wrapped := false, false, false, true
+	assign, export, lasting, set, wrapped := false, false, false, false, true
 	for _, w := range n.Args {
 		text := s.literal(w)
 		switch text {
@@ -255,24 +257,28 @@ func (s *scan) call(n *syntax.CallExpr) {
 			s.changesDir()
 		}
 		if assign {
-			s.argument(w, export)
+			s.argument(w, export, lasting)
 		}
 		if set && (text == "allexport" || strings.HasPrefix(text, "-") && strings.Contains(text, "a")) {
 			s.allExport = true
 		}
-		if wrapped {
-			set = text == "" || text == "set"
-			export = export || text == "" || strings.Contains(exporters, " "+text+" ")
-			assign = assign || export || strings.Contains(assigners, " "+text+" ")
-			wrapped = text == "" || text[0] == '-' || strings.Contains(wrappers, " "+text+" ")
-			if text == "" {
-				s.changesDir()
-			}
+		if !wrapped {
+			continue
 		}
+		if text == "" {
+			s.changesDir()
+		}
+		repeated := text == "" && s.within(repeats)
+		set = text == "" || text == "set"
+		lasting = lasting || repeated || text != "export" && strings.Contains(exporters, " "+text+" ")
+		export = export || repeated || strings.Contains(exporters, " "+text+" ")
+		assign = assign || export || text == "" || strings.Contains(assigners, " "+text+" ")
+		wrapped = text == "" || text[0] == '-' || strings.Contains(wrappers, " "+text+" ")
 	}
 }
 
-func (s *scan) argument(w *syntax.Word, export bool) {
+// argument counts the name in an argument as assigned. lasting is for commands after which its value may be another one than assigned.
+func (s *scan) argument(w *syntax.Word, export, lasting bool) {
 	text, _ := s.head(w)
 	if len(text) > 2 && text[0] == '-' {
 		text = text[2:] // printf -vNAME
@@ -280,17 +286,25 @@ func (s *scan) argument(w *syntax.Word, export bool) {
 	if end := strings.IndexAny(text, "=[+"); end >= 0 {
 		text = text[:end]
 	}
+	if !identifier.MatchString(text) {
+		return
+	}
 	s.assign(text, false)
 	s.exported[text] = s.exported[text] || export
+	s.volatile[text] = s.volatile[text] || lasting
 }
 
+// declaration notes the names of declare and others. The value of a variable that may be read-only, or local, isn't known.
 func (s *scan) declaration(n *syntax.DeclClause) {
 	for _, arg := range n.Args {
 		switch {
 		case arg.Name != nil:
 			s.exported[arg.Name.Value] = true
+			if n.Variant.Value != "export" {
+				s.volatile[arg.Name.Value] = true
+			}
 		case arg.Value != nil:
-			s.argument(arg.Value, true)
+			s.argument(arg.Value, true, n.Variant.Value != "export")
 		}
 	}
 }

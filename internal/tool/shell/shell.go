@@ -92,8 +92,11 @@ func (a *analyzer) script(s *program.Script) {
 		return
 	}
 	for _, v := range s.Env {
+		a.scan.assigned[v.Name] = true
+		a.risky(v.Name, value{Word: v.Value})
 		a.scan.other[v.Name] = a.scan.other[v.Name] || !isNumeric(value{Word: v.Value})
 	}
+	a.mutates = false
 	a.start = a.startState(s)
 	a.list(file.Stmts, a.start)
 }

@@ -58,11 +58,11 @@ func (a *analyzer) word(w *syntax.Word, c position, st *state) []value {
 	if a.dialect == Zsh {
 		a.zshWord(source, atoms)
 	}
-	if c == single || c == quotedPart || a.dialect == POSIX {
+	if c == single || c == quotedPart {
 		return []value{a.finish(atoms, source, c)}
 	}
 	alternatives, ok := a.braces(atoms)
-	if !ok {
+	if !ok || a.dialect == POSIX && len(alternatives) > 1 { // sh may be bash
 		v := a.finish(atoms[:slices.IndexFunc(atoms, func(t atom) bool { return t.is('{') })], source, c)
 		prefix := v.Text
 		if !v.Known {
@@ -72,7 +72,7 @@ func (a *analyzer) word(w *syntax.Word, c position, st *state) []value {
 	}
 	values := make([]value, 0, len(alternatives))
 	for _, alternative := range alternatives {
-		if len(alternative) > 0 || len(alternatives) == 1 { // a word without even quotes vanishes
+		if len(alternative) > 0 || len(alternatives) == 1 || a.dialect == Zsh { // a word without even quotes vanishes
 			values = append(values, a.finish(alternative, source, c))
 		}
 	}
@@ -91,6 +91,7 @@ func (a *analyzer) finish(atoms []atom, source string, c position) value {
 		}
 		v.Many = v.Many || many && c == argument
 	}
+	splits := false
 	digits, opaque := true, false
 	for i, t := range atoms {
 		switch {
@@ -104,7 +105,8 @@ func (a *analyzer) finish(atoms []atom, source string, c position) value {
 		case t.part != nil:
 			opaque = true
 			digits = digits && t.part.numeric
-			stop(t.part.many)
+			stop(t.part.many && (!t.part.numeric || len(atoms) == 1)) // a number is split into none at most
+			splits = splits || t.part.many && !t.part.numeric
 			continue
 		case t.is('~') && i == 0 && (len(atoms) == 1 || atoms[1].is('/') || c == single && atoms[1].is(':')):
 			v.Home = true
@@ -122,6 +124,9 @@ func (a *analyzer) finish(atoms []atom, source string, c position) value {
 	}
 	if !v.Known {
 		v.numeric = opaque && digits
+		if splits && v.Many { // only the first of the words would begin so
+			v.Prefix, v.Home = "", false
+		}
 		v.Text = source
 	}
 	return v
@@ -149,9 +154,12 @@ func isPattern(atoms []atom, i int, d Dialect) bool {
 
 // parts evaluates the parts of a word.
 func (a *analyzer) parts(parts []syntax.WordPart, quoted bool, st *state) (atoms []atom) {
-	for _, part := range parts {
+	for i, part := range parts {
 		switch part := part.(type) {
 		case *syntax.Lit:
+			if a.dialect == POSIX && !quoted && i+1 < len(parts) && dollarQuote(part.Value, parts[i+1]) { // sh may be bash
+				atoms = append(atoms, atom{part: &expansion{}})
+			}
 			if a.dialect == Zsh && dollar.MatchString(part.Value) {
 				a.unclearNode(part, "is an expansion of zsh that isn't understood")
 			}
@@ -188,6 +196,15 @@ func (a *analyzer) parts(parts []syntax.WordPart, quoted bool, st *state) (atoms
 		}
 	}
 	return atoms
+}
+
+// dollarQuote reports whether text and quotes after it are $'…' or $"…" to other shells.
+func dollarQuote(text string, next syntax.WordPart) bool {
+	switch next.(type) {
+	case *syntax.SglQuoted, *syntax.DblQuoted:
+		return dollar.MatchString(text) && strings.HasSuffix(text, "$")
+	}
+	return false
 }
 
 // dollar matches text with a $ that isn't quoted: the parser doesn't know what it expands.
