@@ -36,8 +36,8 @@ func (s *scan) applyHeader(line string) {
 		return
 	}
 	verb, path := strings.ToLower(m[1]), m[2]
-	if path == "" || strings.TrimSpace(path) != path {
-		s.fail("%.60q names no file, or has blanks around it", line)
+	if strings.TrimSpace(path) == "" {
+		s.fail("%.60q names no file", line)
 		return
 	}
 	paths := unquoted(path)
@@ -96,8 +96,11 @@ func (s *scan) endMove() {
 	*a = applyPatch{found: a.found}
 }
 
-// unquoted returns a path as it is, and without quotes around it, which some programs remove.
+// unquoted returns a path as it is, and without the blanks or quotes around it, which some programs remove.
 func unquoted(path string) []string {
+	if plain := strings.TrimSpace(path); plain != path {
+		return append(unquoted(plain), path)
+	}
 	if n := len(path); n > 2 && path[0] == path[n-1] && strings.IndexByte("\"'`", path[0]) >= 0 {
 		return []string{path, path[1 : n-1]}
 	}

@@ -7,8 +7,9 @@
 //
 // A text that two programs read differently gives the files of both readings:
 //
-//   - a line of a hunk that a program takes for a header if it doesn't count the hunk's lines ("--- " followed by "+++ "). If the
-//     counts are wrong, each "--- " of the hunk is one;
+//   - lines of a hunk that some programs take for a header: "--- " and "+++ " before the line of a hunk. If the hunk has more or
+//     fewer lines than it announces, each "--- " and "+++ " in it is one;
+//   - a name of apply_patch with the blanks or quotes around it and without them;
 //   - a name without a tab behind it, which ends at its first blank for GNU patch and at the end of the line for git;
 //   - a name with its first folder and without it, unless the two names of each file begin with "a/" and "b/". Those are git's
 //     prefixes, and are removed;

@@ -73,16 +73,13 @@ func read(text string, both bool) (files []File, doubt bool, err error) {
 	s.openHeredoc(lines)
 	for i := 0; i < len(lines) && s.err == nil; i++ {
 		s.line = i + 1
-		line, next := strings.TrimSuffix(lines[i], "\r"), ""
-		if i+1 < len(lines) {
-			next = strings.TrimSuffix(lines[i+1], "\r")
-		}
+		line := strings.TrimSuffix(lines[i], "\r")
 		s.hidden(line)
 		if s.heredoc(line) {
 			continue
 		}
 		s.applyHeader(line)
-		if !s.hunkLine(line, next) {
+		if !s.hunkLine(line, lines[i+1:]) {
 			s.header(line)
 		}
 	}

@@ -103,11 +103,15 @@ func TestTraps(t *testing.T) {
 	evil := "--- /etc/evil\n+++ /etc/evil\n"
 	for _, row := range []struct{ name, text, want string }{
 		{"content is no header", head + "@@ -1,2 +1 @@\n--- comment\n a\n", "modify x"},
-		{"content of a header's form", head + "@@ -1 +1 @@\n" + evil, "create /etc/evil, create etc/evil, modify x"},
+		{"content of a header's form", head + "@@ -1 +1 @@\n" + evil, "modify x"},
+		{"and a hunk behind it", head + "@@ -1 +1 @@\n" + evil + hunk1, "create /etc/evil, create etc/evil, modify x"},
+		{"and a hunk behind it, CRLF", strings.ReplaceAll(head+"@@ -1 +1 @@\n"+evil+hunk1, "\n", "\r\n"), "create /etc/evil, create etc/evil, modify x"},
 		{"swallowed by a count", head + "@@ -1,3 +1,3 @@\n-a\n+b\n" + evil + "@@ -1 +1 @@\n-a\n+b\n", "create /etc/evil, create etc/evil, modify x"},
-		{"only the new name", head + "@@ -1 +1,2 @@\n a\n+++ /etc/evil\n", "create /etc/evil, create etc/evil, modify x"},
+		{"only the new name", head + "@@ -1 +1,2 @@\n a\n+++ a list\n", "modify x"},
+		{"only the new name, and the count is wrong", head + "@@ -1 +1,3 @@\n a\n+++ /etc/evil\n@@ -1 +1 @@\n-a\n+b\n", "create /etc/evil, create etc/evil, modify x"},
 		{"only the old name, and the count is wrong", head + "@@ -1,3 +1,3 @@\n-a\n--- /etc/evil\n@@ -1 +1 @@\n-a\n+b\n", "create /etc/evil, create etc/evil, modify x"},
 		{"the count ends too early", head + "@@ -1 +1 @@\n-a\n+b\n--- /etc/evil\n c\n", "modify /etc/evil, modify etc/evil, modify x"},
+		{"the count ends too early, after the name", head + "@@ -1 +1,2 @@\n-a\n+++ /etc/evil\n+b\n+c\n", "create /etc/evil, create etc/evil, modify x"},
 		{"more removed than the count", head + "@@ -1 +1 @@\n-a\n--- /etc/evil\n+b\n", "modify /etc/evil, modify etc/evil, modify x"},
 		{"a name that ends at its blank", "--- /etc/evil x\n+++ /etc/evil x\n" + hunk1, "modify /etc/evil, modify /etc/evil x, modify etc/evil, modify etc/evil x"},
 		{"indented", "  --- /etc/evil\n  +++ /etc/evil\n  @@ -1 +1 @@\n  -a\n  +b\n", "modify /etc/evil, modify etc/evil"},
@@ -157,8 +161,8 @@ func TestApplyPatch(t *testing.T) {
 		{"a command after the heredoc", lines("apply_patch <<'EOF'", "*** Delete File: x", "EOF", "rm y"), `error: line 4 of the patch: "rm y" follows the end of the here-document`},
 		{"fence", lines("```patch", "*** Begin Patch", "*** Delete File: x", "*** End Patch", "```"), "delete x"},
 		{"unknown header", lines("*** Begin Patch", "*** Link File: x", "*** End Patch"), `error: line 2 of the patch: "*** Link File: x" is no header that apply_patch has`},
-		{"no name", lines("*** Begin Patch", "*** Delete File: ", "*** End Patch"), `error: line 2 of the patch: "*** Delete File: " names no file, or has blanks around it`},
-		{"two blanks", lines("*** Begin Patch", "*** Delete File:  x", "*** End Patch"), `error: line 2 of the patch: "*** Delete File:  x" names no file, or has blanks around it`},
+		{"no name", lines("*** Begin Patch", "*** Delete File: ", "*** End Patch"), `error: line 2 of the patch: "*** Delete File: " names no file`},
+		{"two blanks", lines("*** Begin Patch", "*** Delete File:  x  ", "*** End Patch"), "delete  x, delete x"},
 		{"target alone", lines("*** Begin Patch", "*** Move to: x", "*** End Patch"), `error: line 2 of the patch: "x" has no file that is moved`},
 		{"move without target", lines("*** Begin Patch", "*** Move File: x", "*** End Patch"), `error: line 4 of the patch: "x" is moved, and the next line doesn't say where to`},
 	} {

@@ -28,9 +28,8 @@ type section struct {
 // hunk is what remains of the hunk that is being read.
 type hunk struct {
 	old, new int      // lines
-	lone     []string // its lines "--- " that no "+++ " follows
+	names    []string // what follows "--- " and "+++ " in its lines
 	open     bool
-	paired   bool // the line before was a "--- ", and has been read with this one
 }
 
 var hunkStart = lazy(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? ?@`)
@@ -45,9 +44,14 @@ func after(line, keyword string) (string, bool) {
 }
 
 // hunkLine reports whether a line is content of a hunk. It also adds the files of lines that are headers for other programs.
-func (s *scan) hunkLine(line, next string) bool {
+func (s *scan) hunkLine(line string, next []string) bool {
 	h := &s.hunk
 	if !h.open {
+		_, header := after(line, "---")
+		if line != "" && strings.ContainsRune(" -+", rune(line[0])) && !header && line != "-- " {
+			s.wrongCounts() // there is more of the hunk
+		}
+		h.names = nil
 		return false
 	}
 	kind := byte(' ') // an empty line, whose blank a program has removed
@@ -70,34 +74,35 @@ func (s *scan) hunkLine(line, next string) bool {
 		return false
 	}
 	s.contentHeader(line, next)
-	if h.open = h.old > 0 || h.new > 0; !h.open {
-		*h = hunk{}
-	}
+	h.open = h.old > 0 || h.new > 0
 	return true
 }
 
-// contentHeader adds the files of a line of a hunk that a program which doesn't count lines takes for a header. That program would create
-// the file if the hunk after it says so.
-func (s *scan) contentHeader(line, next string) {
+// contentHeader finds headers within a hunk. Programs that count the hunk's lines take them for content; others don't if the line of a
+// hunk follows them. If the counts turn out to be wrong, any may be one.
+func (s *scan) contentHeader(line string, next []string) {
 	h := &s.hunk
 	before, isOld := after(line, "---")
 	behind, isNew := after(line, "+++")
-	following, follows := after(next, "+++")
 	switch {
-	case isOld && follows:
-		s.addSection(&section{created: true, old: s.parseName(before), new: s.parseName(following)})
 	case isOld:
-		h.lone = append(h.lone, before)
-	case isNew && !h.paired:
-		s.addSection(&section{created: true, new: s.parseName(behind)})
+		h.names = append(h.names, before)
+	case isNew:
+		h.names = append(h.names, behind)
 	}
-	h.paired = isOld && follows
+	if len(next) < 2 || !isOld || !strings.HasPrefix(next[1], "@@") {
+		return
+	}
+	if following, ok := after(strings.TrimSuffix(next[0], "\r"), "+++"); ok {
+		s.addSection(&section{created: true, old: s.parseName(before), new: s.parseName(following)})
+	}
 }
 
-// wrongCounts ends a hunk whose lines aren't as many as it announces. Programs that don't count may take its lines for headers.
+// wrongCounts ends a hunk whose lines aren't as many as it announces. Programs that don't count may take its lines for headers, and would
+// create the files if the hunk after them says so.
 func (s *scan) wrongCounts() {
-	for _, before := range s.hunk.lone {
-		n := s.parseName(before)
+	for _, text := range s.hunk.names {
+		n := s.parseName(text)
 		s.addAll(Create, n.paths(false))
 	}
 	s.hunk = hunk{}
