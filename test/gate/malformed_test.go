@@ -85,12 +85,12 @@ var malformed = map[string]string{
 	"64 MiB of brackets":          strings.Repeat("[", 64<<20),
 }
 
-// TestMalformed: what is no call is an error with nothing on standard output, or a denial; with --batch it's a denial, and the next line is
-// answered all the same.
+const nextCall = `{"id":"next","tool":"t_read","arguments":{"path":"a.txt"}}`
+
+// TestMalformed: what is no call is an error with nothing on standard output, or a denial.
 func TestMalformed(t *testing.T) {
 	s := newScene(t)
 	s.write(t, "agree", agreePolicy)
-	const next = `{"id":"next","tool":"t_read","arguments":{"path":"a.txt"}}`
 	for name, text := range malformed {
 		t.Run(name, func(t *testing.T) {
 			out := bounded(t, s, "agree", []byte(text))
@@ -106,21 +106,34 @@ func TestMalformed(t *testing.T) {
 			default:
 				t.Errorf("exit status %d", out.code)
 			}
-			if strings.TrimSpace(text) == "" {
-				return // no line
-			}
-			out = bounded(t, s, "agree", []byte(text+"\n"+next+"\n"), "--batch")
-			all := parseAnswers(t, out.stdout)
-			if len(all) != 2 || out.code != 2 && out.code != 0 {
-				t.Fatalf("batch: exit status %d, %d answers: %.200s", out.code, len(all), out.stderr)
-			}
-			if a := all[0]; a.Decision != "deny" || a.Reason != "bad_call" || a.ID != nil || out.code != 2 {
-				t.Errorf("batch: exit status %d, %+v", out.code, *a)
-			}
-			if a := all[1]; a.Decision != "allow" {
-				t.Errorf("batch: the next line: %+v", *a)
-			}
 		})
+	}
+}
+
+// TestMalformedLines: with --batch, a line that is no call is denied, and the next line is answered all the same.
+func TestMalformedLines(t *testing.T) {
+	s := newScene(t)
+	s.write(t, "agree", agreePolicy)
+	var in bytes.Buffer
+	var names []string
+	for name, text := range malformed {
+		if strings.TrimSpace(text) != "" {
+			names = append(names, name)
+			in.WriteString(text + "\n" + nextCall + "\n")
+		}
+	}
+	out := bounded(t, s, "agree", in.Bytes(), "--batch")
+	all := parseAnswers(t, out.stdout)
+	if out.code != 2 || len(all) != 2*len(names) {
+		t.Fatalf("exit status %d, %d answers to %d lines: %.200s", out.code, len(all), 2*len(names), out.stderr)
+	}
+	for i, name := range names {
+		if a := all[2*i]; a.ID != nil || a.Decision != "deny" || a.Reason != "bad_call" {
+			t.Errorf("%s: %v", name, a)
+		}
+		if a := all[2*i+1]; a.ID == nil || *a.ID != "next" || a.Decision != "allow" {
+			t.Errorf("after %s: %v", name, a)
+		}
 	}
 }
 
