@@ -34,55 +34,58 @@ func nested(depth int, open, inner, end string) string {
 }
 
 // malformed is text that is no call. The name says what is wrong.
-var malformed = map[string]string{
-	"empty":                       ``,
-	"blank":                       ` `,
-	"truncated":                   `{"id":"1","tool":"Read","arguments":{"file_path":"a.t`,
-	"truncated object":            `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt"}`,
-	"list":                        `[{"id":"1","tool":"Read","arguments":{}}]`,
-	"text":                        `"Read"`,
-	"null":                        `null`,
-	"two values":                  `{"id":"1","tool":"Read","arguments":{}} {"id":"2","tool":"Read","arguments":{}}`,
-	"trailing comma":              `{"id":"1","tool":"Read","arguments":{},}`,
-	"comment":                     `{"id":"1","tool":"Read","arguments":{}} // x`,
-	"single quotes":               `{'id':'1','tool':'Read','arguments':{}}`,
-	"no id":                       `{"tool":"Read","arguments":{}}`,
-	"empty id":                    `{"id":"","tool":"Read","arguments":{}}`,
-	"no tool":                     `{"id":"1","arguments":{}}`,
-	"no arguments":                `{"id":"1","tool":"Read"}`,
-	"arguments are text":          `{"id":"1","tool":"Read","arguments":"{}"}`,
-	"arguments are a list":        `{"id":"1","tool":"Read","arguments":[]}`,
-	"arguments are null":          `{"id":"1","tool":"Read","arguments":null}`,
-	"id is a number":              `{"id":1,"tool":"Read","arguments":{}}`,
-	"tool is a list":              `{"id":"1","tool":["Read"],"arguments":{}}`,
-	"owner is text":               `{"id":"1","tool":"Read","arguments":{},"owner":"true"}`,
-	"depth is text":               `{"id":"1","tool":"Read","arguments":{},"depth":"0"}`,
-	"depth is negative":           `{"id":"1","tool":"Read","arguments":{},"depth":-1}`,
-	"depth is a fraction":         `{"id":"1","tool":"Read","arguments":{},"depth":0.5}`,
-	"depth is huge":               `{"id":"1","tool":"Read","arguments":{},"depth":99999999999999999999}`,
-	"source is unknown":           `{"id":"1","tool":"Read","arguments":{},"source":"remote"}`,
-	"unknown key":                 `{"id":"1","tool":"Read","arguments":{},"extra":1}`,
-	"duplicate key":               `{"id":"1","tool":"Read","tool":"Bash","arguments":{}}`,
-	"duplicate arguments":         `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt"},"arguments":{"file_path":"/etc/shadow"}}`,
-	"duplicate key in arguments":  `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt","file_path":"/etc/shadow"}}`,
-	"duplicate key, escaped":      `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt","file\u005fpath":"/etc/shadow"}}`,
-	"duplicate key, deep":         `{"id":"1","tool":"Read","arguments":{"x":[{"y":{"path":"a.txt","path":"b.txt"}}]}}`,
-	"keys differ in case":         `{"id":"1","tool":"Read","Tool":"Bash","arguments":{}}`,
-	"keys differ in case, long s": `{"id":"1","tool":"Read","arguments":{},"session":"a","ſession":"b"}`,
-	"key in another case":         `{"ID":"1","tool":"Read","arguments":{}}`,
-	"not UTF-8":                   "{\"id\":\"1\",\"tool\":\"Read\",\"arguments\":{\"file_path\":\"a\xff\"}}",
-	"half a surrogate":            `{"id":"1","tool":"Read","arguments":{"file_path":"a\ud800"}}`,
-	"control character":           "{\"id\":\"1\",\"tool\":\"Read\",\"arguments\":{\"file_path\":\"a\x01\"}}",
-	"byte order mark":             "\ufeff" + `{"id":"1","tool":"Read","arguments":{}}`,
-	"NUL":                         "{\"id\":\"1\",\x00\"tool\":\"Read\",\"arguments\":{}}",
-	"257 levels":                  `{"id":"1","tool":"x","arguments":{"a":` + nested(255, "[", "1", "]") + `}}`,
-	"a million levels":            `{"id":"1","tool":"x","arguments":{"a":` + strings.Repeat("[", 1_000_000),
-	"a million objects":           `{"id":"1","tool":"x","arguments":` + strings.Repeat(`{"a":`, 1_000_000),
-	"a long number":               `{"id":"1","tool":"x","arguments":{},"depth":` + strings.Repeat("9", 1<<20) + `}`,
-	"8 MiB and a byte":            `{"id":"1","tool":"x","arguments":{"a":"` + strings.Repeat("a", 8<<20) + `"}}`,
-	"64 MiB":                      `{"id":"1","tool":"x","arguments":{"a":"` + strings.Repeat("a", 64<<20) + `"}}`,
-	"64 MiB of blanks":            strings.Repeat(" ", 64<<20),
-	"64 MiB of brackets":          strings.Repeat("[", 64<<20),
+// It's a function, as the process that measures others is this program, too.
+func malformed() map[string]string {
+	return map[string]string{
+		"empty":                       ``,
+		"blank":                       ` `,
+		"truncated":                   `{"id":"1","tool":"Read","arguments":{"file_path":"a.t`,
+		"truncated object":            `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt"}`,
+		"list":                        `[{"id":"1","tool":"Read","arguments":{}}]`,
+		"text":                        `"Read"`,
+		"null":                        `null`,
+		"two values":                  `{"id":"1","tool":"Read","arguments":{}} {"id":"2","tool":"Read","arguments":{}}`,
+		"trailing comma":              `{"id":"1","tool":"Read","arguments":{},}`,
+		"comment":                     `{"id":"1","tool":"Read","arguments":{}} // x`,
+		"single quotes":               `{'id':'1','tool':'Read','arguments':{}}`,
+		"no id":                       `{"tool":"Read","arguments":{}}`,
+		"empty id":                    `{"id":"","tool":"Read","arguments":{}}`,
+		"no tool":                     `{"id":"1","arguments":{}}`,
+		"no arguments":                `{"id":"1","tool":"Read"}`,
+		"arguments are text":          `{"id":"1","tool":"Read","arguments":"{}"}`,
+		"arguments are a list":        `{"id":"1","tool":"Read","arguments":[]}`,
+		"arguments are null":          `{"id":"1","tool":"Read","arguments":null}`,
+		"id is a number":              `{"id":1,"tool":"Read","arguments":{}}`,
+		"tool is a list":              `{"id":"1","tool":["Read"],"arguments":{}}`,
+		"owner is text":               `{"id":"1","tool":"Read","arguments":{},"owner":"true"}`,
+		"depth is text":               `{"id":"1","tool":"Read","arguments":{},"depth":"0"}`,
+		"depth is negative":           `{"id":"1","tool":"Read","arguments":{},"depth":-1}`,
+		"depth is a fraction":         `{"id":"1","tool":"Read","arguments":{},"depth":0.5}`,
+		"depth is huge":               `{"id":"1","tool":"Read","arguments":{},"depth":99999999999999999999}`,
+		"source is unknown":           `{"id":"1","tool":"Read","arguments":{},"source":"remote"}`,
+		"unknown key":                 `{"id":"1","tool":"Read","arguments":{},"extra":1}`,
+		"duplicate key":               `{"id":"1","tool":"Read","tool":"Bash","arguments":{}}`,
+		"duplicate arguments":         `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt"},"arguments":{"file_path":"/etc/shadow"}}`,
+		"duplicate key in arguments":  `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt","file_path":"/etc/shadow"}}`,
+		"duplicate key, escaped":      `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt","file\u005fpath":"/etc/shadow"}}`,
+		"duplicate key, deep":         `{"id":"1","tool":"Read","arguments":{"x":[{"y":{"path":"a.txt","path":"b.txt"}}]}}`,
+		"keys differ in case":         `{"id":"1","tool":"Read","Tool":"Bash","arguments":{}}`,
+		"keys differ in case, long s": `{"id":"1","tool":"Read","arguments":{},"session":"a","ſession":"b"}`,
+		"key in another case":         `{"ID":"1","tool":"Read","arguments":{}}`,
+		"not UTF-8":                   "{\"id\":\"1\",\"tool\":\"Read\",\"arguments\":{\"file_path\":\"a\xff\"}}",
+		"half a surrogate":            `{"id":"1","tool":"Read","arguments":{"file_path":"a\ud800"}}`,
+		"control character":           "{\"id\":\"1\",\"tool\":\"Read\",\"arguments\":{\"file_path\":\"a\x01\"}}",
+		"byte order mark":             "\ufeff" + `{"id":"1","tool":"Read","arguments":{}}`,
+		"NUL":                         "{\"id\":\"1\",\x00\"tool\":\"Read\",\"arguments\":{}}",
+		"257 levels":                  `{"id":"1","tool":"x","arguments":{"a":` + nested(255, "[", "1", "]") + `}}`,
+		"a million levels":            `{"id":"1","tool":"x","arguments":{"a":` + strings.Repeat("[", 1_000_000),
+		"a million objects":           `{"id":"1","tool":"x","arguments":` + strings.Repeat(`{"a":`, 1_000_000),
+		"a long number":               `{"id":"1","tool":"x","arguments":{},"depth":` + strings.Repeat("9", 1<<20) + `}`,
+		"8 MiB and a byte":            `{"id":"1","tool":"x","arguments":{"a":"` + strings.Repeat("a", 8<<20) + `"}}`,
+		"64 MiB":                      `{"id":"1","tool":"x","arguments":{"a":"` + strings.Repeat("a", 64<<20) + `"}}`,
+		"64 MiB of blanks":            strings.Repeat(" ", 64<<20),
+		"64 MiB of brackets":          strings.Repeat("[", 64<<20),
+	}
 }
 
 const nextCall = `{"id":"next","tool":"t_read","arguments":{"path":"a.txt"}}`
@@ -91,7 +94,7 @@ const nextCall = `{"id":"next","tool":"t_read","arguments":{"path":"a.txt"}}`
 func TestMalformed(t *testing.T) {
 	s := newScene(t)
 	s.write(t, "agree", agreePolicy)
-	for name, text := range malformed {
+	for name, text := range malformed() {
 		t.Run(name, func(t *testing.T) {
 			out := bounded(t, s, "agree", []byte(text))
 			switch out.code {
@@ -116,7 +119,7 @@ func TestMalformedLines(t *testing.T) {
 	s.write(t, "agree", agreePolicy)
 	var in bytes.Buffer
 	var names []string
-	for name, text := range malformed {
+	for name, text := range malformed() {
 		if strings.TrimSpace(text) != "" {
 			names = append(names, name)
 			in.WriteString(text + "\n" + nextCall + "\n")
