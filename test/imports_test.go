@@ -12,7 +12,7 @@ import (
 // levels only. docs/ARCHITECTURE.md says what each is for.
 const layers = `
 9 cmd/toolguard: cmd/toolguard/output api audit/report event grant policy policy/explain policy/fspath policy/hostfs
-	policy/netname policy/policyfile policy/tomlformat policy/toolset seccomp session session/backend session/denials session/launch tool tool/catalog tool/gate tool/visibility userfiles version
+	policy/netname policy/policyfile policy/tomlformat policy/toolset seccomp session session/backend session/denials session/launch tool tool/callstate tool/catalog tool/constraint tool/gate tool/visibility userfiles version
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist event ship version golang.org/x/sys
 9 cmd/toolguardd: allowlist api audit audit/report daemon egress/process loader version golang.org/x/sys
@@ -32,7 +32,7 @@ const layers = `
 	golang.org/x/sys
 5 session/network: cgroup egress/control egress/message event loader/cgroupsock policy session/launch/forkexec
 	golang.org/x/sys
-5 tool: policy policy/fspath policy/toolset tool/gate tool/schema tool/visibility
+5 tool: policy policy/fspath policy/toolset tool/constraint tool/gate tool/schema tool/visibility
 4 allowlist: seccomp github.com/elastic/go-seccomp-bpf golang.org/x/sys
 4 api: cgroup event kernelaudit policy
 4 cgroup/managed: cgroup event policy github.com/containerd/cgroups/v3/cgroup2
@@ -62,9 +62,8 @@ const layers = `
 2 loader/loadertest: childtest policy policy/fspath golang.org/x/sys
 2 policy/explain: policy policy/envname policy/fspath policy/netname policy/tomltext
 2 policy/hostfs: policy/fspath
-3 policy/policyfile: policy policy/fspath policy/nearest policy/tomltext policy/tomltree policy/toolset
+3 policy/policyfile: policy policy/fspath policy/nearest policy/tomltext policy/tomltree policy/toolset tool/schema
 2 policy/tomlformat: policy policy/tomltree
-3 policy/policyfile: policy policy/fspath policy/tomltext policy/tomltree policy/toolset tool/schema
 2 policy/toolset: policy
 2 policy/policytest: childtest policy policy/fspath/fspathtest pgregory.net/rapid
 2 session/launch/forkexec: session/launch/forkexec/nofile golang.org/x/sys
@@ -85,13 +84,10 @@ const layers = `
 0 policy/nearest:
 0 policy/tomltext:
 0 policy/tomltree: github.com/pelletier/go-toml/v2
-0 tool/patch:
-0 tool/program:
+1 tool/program: policy/envname
 0 tool/strictjson: github.com/go-json-experiment/json
 1 tool/catalog: tool/strictjson github.com/go-json-experiment/json
-1 tool/shell: tool/program
-0 tool/catalog: github.com/go-json-experiment/json
-1 tool/shell: tool/program mvdan.cc/sh/v3
+2 tool/shell: tool/program mvdan.cc/sh/v3
 0 proc: golang.org/x/sys
 0 session/launch/forkexec/nofile:
 0 userfiles:

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,9 +36,13 @@ answer is written as one:
 
   {"id":"1","tool":"Bash","arguments":{"command":"git status"}}
 
-A call may also have source, agent, provider, model, group, session, invocation, cwd, owner and depth. Nothing is executed or opened. The exit
-status is 0 if the call may run, 1 if it's denied, 3 if a person has to be asked; 2 without an answer. With --batch, each line is a
-call and is answered by a line, in order; the exit status is 0, or 2 if a line was no call.`,
+A call may also have source, agent, provider, model, group, session, invocation, cwd, owner and depth. Nothing is
+executed or opened. The exit status is 0 if the call may run, 1 if it's denied, 3 if a person has to be asked; 2 without
+an answer. With --batch, each line is a call and is answered by a line, in order; the exit status is 0, or 2 if a line
+was no call.
+
+With --state, calls are counted for max_invocations and only_after. A line that has the id and invocation of a call and
+its "result" or "error" records that the call has ended.`,
 		Example: `  echo '{"id":"1","tool":"Bash","arguments":{"command":"git status"}}' | toolguard gate --policy policy.toml
   toolguard gate --policy policy.toml --batch < calls.jsonl
   toolguard gate --policy policy.toml --gate strict < call.json     # deny what isn't understood`,
@@ -66,18 +69,18 @@ call and is answered by a line, in order; the exit status is 0, or 2 if a line w
 
 // engine loads the policy and all that decides about calls.
 func (a *app) engine(p *policyFlags, mode, state string) (*tool.Engine, error) {
-	p.files = append([]string{}, p.files...)
+
 	p.snapshot = hostfs.NewSnapshot()
 	c, err := a.load(p, "")
 	if err != nil {
 		return nil, err
 	}
-	if key := ungated(c); key != nil {
+	if key := tool.NotEnforced(c); key != nil {
 		return nil, fmt.Errorf("gate doesn't enforce %s (%s): take it out, or submit calls to a host of tools that does", key.ID, key.Position)
 	}
 	set := p.document.Tools()
 	g := set.Gate()
-	if err := switchGate(g, mode, os.Getenv("TOOLGUARD_GATE")); err != nil {
+	if err := tool.Switch(g, mode, os.Getenv("TOOLGUARD_GATE")); err != nil {
 		return nil, err
 	}
 	store, err := callStore(set, state)
@@ -96,39 +99,6 @@ func (a *app) engine(p *policyFlags, mode, state string) (*tool.Engine, error) {
 			return q.load("")
 		},
 	}, nil
-}
-
-// ungated is a key of the policy that gate doesn't enforce; nil for none.
-func ungated(c *policy.Compiled) *policy.Key {
-	for i, k := range c.ToolKeys {
-		if strings.HasPrefix(strings.TrimPrefix(k.ID, "host."), "hooks.") || strings.HasSuffix(k.ID, ".enter") {
-			return &c.ToolKeys[i]
-		}
-	}
-	return nil
-}
-
-// switchGate applies --gate and TOOLGUARD_GATE. A project's files can set the variable, so it only makes the gate stricter.
-func switchGate(g *toolset.Gate, flag, variable string) error {
-	for _, x := range []struct{ name, value string }{{"TOOLGUARD_GATE", variable}, {"--gate", flag}} {
-		switch x.value {
-		case "":
-		case "on", "strict":
-			g.Enabled = true
-			g.Strict = g.Strict || x.value == "strict"
-		case "off":
-			if x.name != "--gate" {
-				return errors.New("TOOLGUARD_GATE can be on or strict: only --gate off turns the gate off")
-			}
-			if g.Host {
-				return errors.New("--gate off: the host's policy turns the gate on, and only root can change that")
-			}
-			g.Enabled = false
-		default:
-			return fmt.Errorf("%s is %q, and not on, off or strict", x.name, x.value)
-		}
-	}
-	return nil
 }
 
 // callStore is where calls are counted; nil for a policy without constraints that need it.

@@ -237,8 +237,9 @@ func (j *judge) variable(v program.Variable, dir program.Word) {
 }
 
 // clip shortens a text for a message.
-func clip(s string) string {
-	const most = 100
+func clip(s string) string { return clipTo(s, 100) }
+
+func clipTo(s string, most int) string {
 	if len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"
 	}

@@ -69,6 +69,7 @@ func (j *judge) take(t target, a explain.Answer) {
 
 // answer describes what the policy decided about a target.
 func (j *judge) answer(t target, a explain.Answer) *Answer {
+	t.shown = clipTo(t.shown, maxShown)
 	out := &Answer{Decision: a.Decision, Reason: string(a.Reason), Capability: t.capability, Suggest: a.Suggest}
 	if t.path {
 		out.Path = t.shown
@@ -80,7 +81,7 @@ func (j *judge) answer(t target, a explain.Answer) *Answer {
 	if what == "unknown" {
 		what = "any use of"
 	}
-	out.Message = fmt.Sprintf("%s %s is %s: %s (%s)", what, cmp.Or(a.Target, t.shown), verb, explain.Why(a.Reason, a.Rule), a.Reason)
+	out.Message = fmt.Sprintf("%s %s is %s: %s (%s)", what, cmp.Or(clipTo(a.Target, maxShown), t.shown), verb, explain.Why(a.Reason, a.Rule), a.Reason)
 	if a.Rule != nil {
 		out.Rule = &Rule{a.Rule.ID, a.Rule.Authority, a.Rule.Position}
 		out.Declared = a.Decision == Allow && j.declares(a.Rule)
@@ -97,6 +98,9 @@ func (j *judge) answer(t target, a explain.Answer) *Answer {
 	}
 	return out
 }
+
+// maxShown is how many bytes of a target an answer has.
+const maxShown = 4096
 
 // declares reports whether a rule is one of the tool's own table.
 func (j *judge) declares(r *policy.Rule) bool {
