@@ -1,6 +1,9 @@
 package program
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // findValues are the tests and actions of find with one argument.
 var findValues = fieldSet(`-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime -mmin
@@ -123,10 +126,12 @@ func (f *finder) command(action string) bool {
 	}
 	argv := f.rest[:end]
 	f.rest = f.rest[min(end+1, len(f.rest)):]
-	for i, w := range argv {
-		if w.Many || !w.Known && strings.Trim(w.Prefix, ";+{}") == "" && mayAct(argv[i+1:]) {
+	acts := false // a later word may be an action, if a word before it ended the command
+	for _, w := range slices.Backward(argv) {
+		if w.Many || !w.Known && strings.Trim(w.Prefix, ";+{}") == "" && acts {
 			return f.unsure(w)
 		}
+		acts = acts || mayAct(w)
 	}
 	if len(argv) > 0 {
 		f.emit(action, argv, many)
@@ -134,15 +139,10 @@ func (f *finder) command(action string) bool {
 	return true
 }
 
-// mayAct reports whether words could be actions, if a word before them ended the command.
-func mayAct(words []Word) bool {
-	for _, w := range words {
-		if text := w.certain(); !w.Known && text == "" || strings.HasPrefix(text, "-exec") || strings.HasPrefix(text, "-ok") ||
-			strings.HasPrefix(text, "-f") {
-			return true
-		}
-	}
-	return false
+// mayAct reports whether a word may be an action of find.
+func mayAct(w Word) bool {
+	text := w.certain()
+	return !w.Known && text == "" || strings.HasPrefix(text, "-exec") || strings.HasPrefix(text, "-ok") || strings.HasPrefix(text, "-f")
 }
 
 // emit adds the calls of an action: one for each of a few starting points, as the names that are found begin with theirs.

@@ -4,8 +4,8 @@ import "strings"
 
 // gitHarmless are the keys of git's configuration, in lower case, with which it runs no program and loads no code, whatever their value. A
 // name that ends with "." is a section.
-var gitHarmless = fieldSet(`user. author. committer. color. advice. column. log. status. tag. push. pull. fetch. gc. pack. index. rebase.
-	commit. i18n. blame. checkout. stash. versionsort. rerere. format. init.defaultbranch feature. branch.autosetupmerge
+var gitHarmless = fieldSet(`user. author. committer. color. advice. column. log. status. tag. push. gc. pack. index. pull.rebase pull.ff
+	fetch.prune fetch.prunetags fetch.parallel rebase.autosquash rebase.autostash rebase.updaterefs rebase.stat commit. i18n. blame. checkout. stash. versionsort. rerere. format. init.defaultbranch feature. branch.autosetupmerge
 	branch.autosetuprebase branch.sort http.version http.postbuffer http.sslverify http.lowspeedlimit http.lowspeedtime http.useragent
 	http.extraheader core.quotepath core.autocrlf core.eol core.ignorecase core.longpaths core.preloadindex core.filemode core.symlinks
 	core.safecrlf core.abbrev core.compression core.whitespace core.commentchar core.untrackedcache core.precomposeunicode
@@ -13,9 +13,9 @@ var gitHarmless = fieldSet(`user. author. committer. color. advice. column. log.
 	diff.algorithm diff.renames diff.renamelimit diff.context diff.noprefix diff.mnemonicprefix diff.colormoved diff.colormovedws
 	diff.submodule diff.relative diff.wserrorhighlight diff.interhunkcontext diff.suppressblankempty diff.indentheuristic
 	diff.statgraphwidth diff.ignoresubmodules merge.conflictstyle merge.ff merge.renames merge.renamelimit merge.stat merge.log
-	merge.autostash merge.verbosity protocol.version protocol.file.allow submodule.recurse submodule.fetchjobs transfer.fsckobjects
+	merge.autostash merge.verbosity protocol.version submodule.recurse submodule.fetchjobs transfer.fsckobjects
 	transfer.hiderefs transfer.unpacklimit grep.linenumber grep.column grep.patterntype grep.extendedregexp grep.threads grep.fullname
-	receive.denycurrentbranch receive.fsckobjects clone.defaultremotename help.autocorrect pager.status maintenance.auto`)
+	receive.denycurrentbranch receive.fsckobjects clone.defaultremotename maintenance.auto`)
 
 // gitCommands are the keys whose value is a command line for a shell.
 var gitCommands = fieldSet(`core.pager core.editor sequence.editor core.sshcommand core.askpass diff.external interactive.difffilter
@@ -86,7 +86,7 @@ func (in *inspection) checkGitURL(w, shown Word) {
 
 // takeGitCommand is for git's commands. One that isn't listed may be an alias, or a program named git-COMMAND.
 func takeGitCommand(in *inspection, w Word, words []Word) {
-	if w.Known && programs()["git/"+w.Text] == nil {
+	if w.Known && named("git/"+w.Text) == nil {
 		in.unclear(w.Text, "isn't a listed command of git: it may be an alias, or another program")
 		return
 	}
@@ -110,6 +110,9 @@ func inspectGitConfig(in *inspection, words []Word) {
 			return
 		case len(ops) == 0 && gitConfigReads[w.Text]:
 			return
+		case strings.HasSuffix(w.Text, "rename-section"):
+			in.unclear(w.Text, "can give other settings their effect")
+			return
 		case len(ops) == 0 && (w.Text == "-e" || w.Text == "--edit" || w.Text == "edit"):
 			in.unclear(w.Text, "starts an editor")
 			return
@@ -123,11 +126,31 @@ func inspectGitConfig(in *inspection, words []Word) {
 	if len(ops) < 2 {
 		return
 	}
-	quiet := &inspection{out: new(Effects), name: "git"}
-	quiet.checkGitConfig(Literal(ops[0].Text+"=?"), ops[0])
-	if len(quiet.out.Unclear)+len(quiet.out.Scripts) > 0 {
+	if gitSettingRuns(ops[0].Text) {
 		in.unclear(ops[0].Text, "is a setting with which git can run a program")
 	}
+}
+
+// gitSettingRuns reports whether git can run a program because of some value of a setting.
+func gitSettingRuns(key string) bool {
+	in := &inspection{out: new(Effects), name: "git"}
+	in.checkGitConfig(Literal(key+"=?"), Literal(key))
+	return len(in.out.Unclear)+len(in.out.Scripts) > 0
+}
+
+// applyGitEnvironment is for git --config-env: KEY=VARIABLE.
+func applyGitEnvironment(in *inspection, w, shown Word) {
+	key := w.certain()
+	if i := strings.LastIndexByte(key, '='); i < 0 || gitSettingRuns(key[:i]) {
+		in.unclear(shown.Text, "is a setting with which git can run a program")
+	}
+}
+
+// applyTransport is for the address of a repository that git only records.
+func applyTransport(in *inspection, w, shown Word) {
+	urls := in.out.URLs
+	in.checkGitURL(w, shown)
+	in.out.URLs = urls
 }
 
 // inspectForeach is for git submodule foreach.

@@ -1,6 +1,9 @@
 package program
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // parse takes the words apart into options, whose roles it applies, and operands.
 func (in *inspection) parse() {
@@ -18,7 +21,7 @@ func (in *inspection) parse() {
 		case w.Known && text == "--":
 			in.ended = !in.guess || !in.risky
 		case strings.HasPrefix(text, "--"):
-			in.long(w, 0)
+			in.longOption(w)
 		case len(text) > 1 && text[0] == '-':
 			in.short(w)
 		case len(text) > 0 && text[0] == '+' && in.plus(w):
@@ -42,6 +45,9 @@ func (in *inspection) perhaps(w Word) {
 func (in *inspection) unlisted(w Word) {
 	switch {
 	case in.options["-*"] != nil:
+		if len(in.words) > 0 && in.words[0].Known && in.words[0].Text == "--" {
+			in.words = in.words[1:] // it may be the option's value
+		}
 	case in.strict:
 		in.stop(w.Text, "is an option of "+in.name+" that isn't known")
 	case in.risky:
@@ -49,10 +55,10 @@ func (in *inspection) unlisted(w Word) {
 	}
 }
 
-// long parses an option of several letters; it begins at the text's index from, for those that have a single dash in the word.
-func (in *inspection) long(w Word, from int) {
+// longOption parses an option that begins with two dashes.
+func (in *inspection) longOption(w Word) {
 	text := w.certain()
-	name, _, attached := strings.Cut(text[from:], "=")
+	name, _, attached := strings.Cut(text, "=")
 	if !w.Known && !attached {
 		in.perhaps(w) // its name may go on
 		return
@@ -65,7 +71,7 @@ func (in *inspection) long(w Word, from int) {
 		}
 	case attached && o.value == noValue && o.role == "":
 	case attached:
-		in.take(o, w.after(from+len(name)+1), w)
+		in.take(o, w.after(len(name)+1), w)
 	case o.value == hasValue:
 		in.takeNext(o, w)
 	default:
@@ -73,7 +79,8 @@ func (in *inspection) long(w Word, from int) {
 	}
 }
 
-// find returns the long option that a name is, or abbreviates. Of several, it's one that runs programs.
+// find returns the long option that a name is, or abbreviates. Of several, it's one that runs programs; else, if only some of them take a
+// value, it's none.
 func (in *inspection) find(name string) *option {
 	o := in.options[name]
 	if o == nil && in.single {
@@ -82,23 +89,29 @@ func (in *inspection) find(name string) *option {
 	if o != nil || len(name) < 3 || in.single {
 		return o
 	}
-	var found *option
-	for long, o := range in.options {
-		if strings.HasPrefix(long, name) && (found == nil || weight(o) > weight(found)) {
-			found = o
+	differ := false
+	i, _ := slices.BinarySearch(in.long, name)
+	for ; i < len(in.long) && strings.HasPrefix(in.long[i], name); i++ {
+		other := in.options[in.long[i]]
+		differ = differ || o != nil && o.value != other.value
+		if o == nil || weight(other) > weight(o) {
+			o = other
 		}
 	}
-	return found
+	if differ && weight(o) < 2 {
+		return nil
+	}
+	return o
 }
 
-// weight orders the options that an abbreviation may mean: those that run programs first, then those that take a value.
+// weight orders the options that an abbreviation may mean: those that run programs first, then those with an effect.
 func weight(o *option) int {
 	for r := range strings.SplitSeq(o.role, "+") {
 		if executing[r] {
-			return 10 + int(o.value)
+			return 2
 		}
 	}
-	return int(o.value)
+	return min(1, len(o.role))
 }
 
 // short parses a word with one dash: letters, a number, or a long option of a program that has these.
@@ -118,6 +131,11 @@ func (in *inspection) short(w Word) {
 			if in.unlisted(w); in.done || in.single || in.options["-*"] != nil {
 				return
 			}
+		case o.value == mayHaveDigits:
+			for i+1 < len(text) && isDigit(text[i+1]) {
+				i++
+			}
+			in.take(o, Literal(""), w)
 		case o.value == noValue:
 			in.take(o, Literal(""), w)
 			if in.done {
@@ -143,6 +161,9 @@ func (in *inspection) short(w Word) {
 func (in *inspection) singleDash(w Word) bool {
 	name, _, attached := strings.Cut(w.certain(), "=")
 	o := in.options[name]
+	if colon, _, ok := strings.Cut(name, ":"); o == nil && ok {
+		name, o, attached = colon, in.options[colon], true
+	}
 	if o == nil || !w.Known && !attached {
 		return false
 	}
@@ -159,20 +180,11 @@ func (in *inspection) singleDash(w Word) bool {
 
 // plus parses an option that begins with "+", and reports whether the program has any.
 func (in *inspection) plus(w Word) bool {
-	text := w.certain()
 	if o := in.options["+*"]; o != nil {
 		in.take(o, w.after(1), w)
 		return true
 	}
-	if len(text) < 2 || in.options["+"+text[1:2]] == nil {
-		return false
-	}
-	if o := in.options["+"+text[1:2]]; o.value == hasValue && w.Known && len(text) == 2 {
-		in.takeNext(o, w)
-	} else {
-		in.take(o, w.after(2), w)
-	}
-	return true
+	return false
 }
 
 // takeNext applies an option to the next word, its value.

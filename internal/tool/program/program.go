@@ -28,9 +28,12 @@ func Inspect(c *Call) *Effects {
 // inspection is one Inspect under way.
 type inspection struct {
 	out  *Effects
-	name string // of the program, with its subcommand
-	env  []Variable
+	name string     // of the program, with its subcommand
+	env  []Variable // that the command line assigns; use variables
 	dir  Word
+
+	added   []Variable      // by the program's arguments
+	removed map[string]bool // of env
 
 	*entry
 	leads    []string // the roles of the first operands that remain
@@ -66,9 +69,6 @@ func (in *inspection) run(e *entry, words []Word) {
 
 // finish applies the roles of the operands, once it's known how many there are.
 func (in *inspection) finish() {
-	if in.none != "" && len(in.operands) == 0 && !in.used {
-		in.unclear(in.name, nones[in.none])
-	}
 	ops := in.operands
 	if in.shaky && (len(in.leads) > 0 || in.last != "") {
 		ops = nil
@@ -91,6 +91,9 @@ func (in *inspection) finish() {
 	if len(in.sedScript) > 0 {
 		in.checkSed(strings.Join(in.sedScript, "\n"))
 	}
+	if in.none != "" && !in.used {
+		in.unclear(in.name, nones[in.none])
+	}
 }
 
 // apply applies a role, or several joined by "+", to a word. shown is the word of the command line that has it.
@@ -100,9 +103,12 @@ func (in *inspection) apply(role string, w, shown Word) {
 	}
 }
 
+// maxUnclear bounds the list of what's unclear: one entry is enough for a decision, and a call may have a million words.
+const maxUnclear = 50
+
 func (in *inspection) unclear(word, why string) {
 	u := Unclear{word, why}
-	if !slices.Contains(in.out.Unclear, u) {
+	if len(in.out.Unclear) < maxUnclear && !slices.Contains(in.out.Unclear, u) {
 		in.out.Unclear = append(in.out.Unclear, u)
 	}
 }
@@ -115,7 +121,7 @@ func (in *inspection) stop(word, why string) {
 
 func (in *inspection) call(argv []Word) {
 	in.used = true
-	in.out.Calls = append(in.out.Calls, Call{Argv: argv, Env: in.env, Dir: in.dir})
+	in.out.Calls = append(in.out.Calls, Call{Argv: argv, Env: in.variables(), Dir: in.dir})
 }
 
 // script adds a text for a shell, or what is unclear if it isn't known.
@@ -125,7 +131,21 @@ func (in *inspection) script(shell string, w, shown Word) {
 		in.unclear(shown.Text, "is a command line for "+shell+", and isn't known")
 		return
 	}
-	in.out.Scripts = append(in.out.Scripts, Script{Text: w.Text, Shell: shell, Env: in.env, Dir: in.dir})
+	in.out.Scripts = append(in.out.Scripts, Script{Text: w.Text, Shell: shell, Env: in.variables(), Dir: in.dir})
+}
+
+// variables returns what's assigned for a command that the program runs.
+func (in *inspection) variables() []Variable {
+	if in.removed == nil && in.added == nil {
+		return in.env
+	}
+	all := make([]Variable, 0, len(in.env)+len(in.added))
+	for _, v := range in.env {
+		if !in.removed[v.Name] {
+			all = append(all, v)
+		}
+	}
+	return append(all, in.added...)
 }
 
 // file adds a file if it's certain which one it is.

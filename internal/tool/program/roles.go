@@ -8,7 +8,7 @@ var roles map[string]func(in *inspection, w, shown Word)
 // executing are the roles with which a program runs a program, or loads code.
 var executing = map[string]bool{
 	"sh": true, "line": true, "prog": true, "code": true, "runs": true, "load": true, "elsewhere": true, "awk": true, "sed": true,
-	"sshopt": true, "gitconf": true, "giturl": true, "makevar": true, "ldflags": true, "split": true, "atfile": true, "perlmod": true,
+	"sshopt": true, "gitconf": true, "gitenvconf": true, "transport": true, "fromremote": true, "toremote": true, "perlc": true, "giturl": true, "makevar": true, "ldflags": true, "split": true, "atfile": true, "perlmod": true,
 	"module": true, "address": true, "checkpoint": true, "shellvar": true, "remote": true,
 	"archive": true, "cmake": true, "cmakevar": true, "linker": true, "gitpager": true, "tracefile": true, "javax": true, "makefile": true, "pager": true, "gitdir": true, "stdin": true,
 }
@@ -23,6 +23,7 @@ func init() {
 	roles = map[string]func(in *inspection, w, shown Word){
 		"_":      func(*inspection, Word, Word) {},
 		"done":   func(in *inspection, _, _ Word) { in.used = true },
+		"stop":   func(in *inspection, _, _ Word) { in.done, in.used = true, true },
 		"read":   func(in *inspection, w, _ Word) { in.file(w, Read) },
 		"list":   func(in *inspection, w, _ Word) { in.file(w, Read) },
 		"write":  func(in *inspection, w, _ Word) { in.file(w, Write) },
@@ -31,7 +32,7 @@ func init() {
 		"at":     applyAt,
 		"url":    applyURL,
 		"env":    applyEnv,
-		"unset":  func(in *inspection, w, _ Word) { in.unset(w) },
+		"unset":  applyUnset,
 		"clear":  func(in *inspection, _, _ Word) { in.env = nil },
 
 		"sh":   func(in *inspection, w, shown Word) { in.script("sh", w, shown) },
@@ -42,11 +43,21 @@ func init() {
 			in.used = true
 			in.unclear(s.Text, "can make "+in.name+" run a program")
 		},
-		"load":      func(in *inspection, _, s Word) { in.unclear(s.Text, "is loaded by "+in.name+", and may be code") },
+		"load": func(in *inspection, _, s Word) {
+			in.used = true
+			in.unclear(s.Text, "is loaded by "+in.name+", and may be code")
+		},
 		"elsewhere": func(in *inspection, _, s Word) { in.unclear(s.Text, where(in.name)) },
 		"stdin":     func(in *inspection, _, _ Word) { in.used = true; in.unclear(in.name, nones["stdin"]) },
 		"shell":     func(in *inspection, _, _ Word) { in.used = true; in.unclear(in.name, nones["shell"]) },
 
+		"settings":   func(in *inspection, _, s Word) { in.unclear(s.Text, "has further options for "+in.name) },
+		"gitenvconf": applyGitEnvironment,
+		"transport":  applyTransport,
+		"perlword":   applyPerlWord,
+		"perlc":      applyPerlUnicode,
+		"fromremote": func(in *inspection, w, s Word) { in.remote(w, s, Read) },
+		"toremote":   func(in *inspection, w, s Word) { in.remote(w, s, Write) },
 		"configured": func(in *inspection, _, s Word) { in.unclear(s.Text, "makes git run a program that its settings name") },
 		"gitpager":   applyGitPager,
 		"chmodmode":  func(*inspection, Word, Word) {},
@@ -87,7 +98,7 @@ func init() {
 		"address":  applyAddress,
 		"module":   applyModule,
 		"shellvar": applyShellVariable,
-		"remote":   applyRemote,
+		"remote":   func(in *inspection, w, s Word) { in.isRemote(w, s) },
 		"tardir":   func(in *inspection, w, _ Word) { in.tar.directory = append(in.tar.directory, w) },
 		"creates":  func(in *inspection, _, _ Word) { in.tar.creates = true },
 		"extracts": func(in *inspection, _, _ Word) { in.tar.extracts = true },
@@ -128,18 +139,16 @@ func applyURL(in *inspection, w, _ Word) {
 
 func applyEnv(in *inspection, w, _ Word) {
 	if v, ok := assignment(w); ok {
-		in.env = append(in.env[:len(in.env):len(in.env)], v)
+		in.added = append(in.added, v)
 	}
 }
 
-func (in *inspection) unset(w Word) {
-	var kept []Variable
-	for _, v := range in.env {
-		if !w.Known || v.Name != w.Text {
-			kept = append(kept, v)
-		}
+// applyUnset is for env -u. A variable that isn't known stays.
+func applyUnset(in *inspection, w, _ Word) {
+	if in.removed == nil {
+		in.removed = map[string]bool{}
 	}
-	in.env = kept
+	in.removed[w.Text] = in.removed[w.Text] || w.Known
 }
 
 // applyLine is for a command line that the program splits by rules of its own, and to which it adds arguments.
@@ -240,15 +249,22 @@ func applyModule(in *inspection, w, shown Word) {
 		return
 	}
 	in.name = "python -m " + w.Text
-	if e := programs()["python/"+w.Text]; e != nil {
+	if e := named("python/" + w.Text); e != nil {
 		in.done, in.used = false, false
 		in.run(e, words)
 		in.done = true
 	}
 }
 
-// applyRemote is for operands of scp and rsync: HOST:PATH, a URL, or a file.
-func applyRemote(in *inspection, w, shown Word) {
+// remote handles an operand of scp or rsync: HOST:PATH, a URL, or a file.
+func (in *inspection) remote(w, shown Word, a Access) {
+	if !in.isRemote(w, shown) {
+		in.file(w, a)
+	}
+}
+
+// isRemote reports whether a word names another machine before a colon; it's unclear then, and where it may.
+func (in *inspection) isRemote(w, shown Word) bool {
 	text := w.certain()
 	colon, slash := strings.IndexByte(text, ':'), strings.IndexByte(text, '/')
 	switch {
@@ -256,5 +272,8 @@ func applyRemote(in *inspection, w, shown Word) {
 		in.unclear(shown.Text, "is on another machine")
 	case !w.Known && slash < 0:
 		in.unclear(shown.Text, "may be on another machine")
+	default:
+		return false
 	}
+	return true
 }

@@ -132,3 +132,17 @@ func applyCMakeTool(in *inspection, w, shown Word) {
 		in.unclear(shown.Text, "makes cmake run a program")
 	}
 }
+
+// applyPerlWord is for values of perl's options after which a space begins further options.
+func applyPerlWord(in *inspection, w, shown Word) {
+	if !w.Known || strings.ContainsAny(w.Text, " \t\n") {
+		in.stop(shown.Text, "may have code for perl")
+	}
+}
+
+// applyPerlUnicode is for perl -C: anything but its own letters is further options.
+func applyPerlUnicode(in *inspection, w, shown Word) {
+	if !w.Known || strings.Trim(w.Text, "IOEioADSLa0123456789") != "" {
+		in.stop(shown.Text, "may have code for perl")
+	}
+}

@@ -16,18 +16,23 @@ type sedParser struct {
 	in   *inspection
 	text string
 	at   int
-	bad  bool
+	bad  bool   // it isn't certain what sed does
 	code string // a command that executes something
+
+	// Whether a delimiter within brackets ends an expression differs between versions. Scripts are read in both ways.
+	brackets bool
+	fails    bool // sed certainly rejects the script
 }
 
 // checkSed reports the files that a script reads and writes, and what isn't clear about it.
 func (in *inspection) checkSed(script string) {
-	p := &sedParser{in: in, text: script}
-	if strings.HasPrefix(script, "#n\n") {
-		p.at = 2
-	}
-	for p.at < len(p.text) && !p.bad {
-		p.command()
+	p := &sedParser{in: in, text: script, brackets: true}
+	p.script()
+	if p.code == "" && !p.bad && strings.Contains(script, "[") {
+		p = &sedParser{in: &inspection{out: new(Effects)}, text: script}
+		if p.script(); p.fails {
+			return
+		}
 	}
 	switch {
 	case p.code != "":
@@ -36,6 +41,17 @@ func (in *inspection) checkSed(script string) {
 		in.unclear(script, "is code for sed that isn't understood")
 	}
 }
+
+func (p *sedParser) script() {
+	if strings.HasPrefix(p.text, "#n\n") {
+		p.at = 2
+	}
+	for p.at < len(p.text) && !p.bad {
+		p.command()
+	}
+}
+
+func (p *sedParser) fail() { p.bad, p.fails = true, true }
 
 // next returns the next byte, and 0 at the end.
 func (p *sedParser) next() byte {
@@ -133,29 +149,52 @@ func (p *sedParser) delimiter() byte {
 	return c
 }
 
-// until reads to the delimiter. A delimiter within brackets isn't certain: not each sed ends the expression there.
+// until reads to the delimiter.
 func (p *sedParser) until(delimiter byte, expression bool) {
-	brackets := false
 	for !p.bad {
 		switch c := p.next(); {
 		case c == 0:
-			p.bad = true
+			p.fail()
 		case c == delimiter:
-			p.bad = brackets
 			return
 		case c == '\\':
 			if p.next() == 0 {
-				p.bad = true
+				p.fail()
 			}
 		case c == '\n' && expression:
 			p.bad = true
-		case c == '[' && expression:
-			brackets = true
-			if p.skip("^"); p.peek() == ']' {
-				p.at++
-			}
+		case c == '[' && expression && p.brackets:
+			p.set()
+		}
+	}
+}
+
+// set reads a bracket expression after its "[". A backslash before "]" isn't certain.
+func (p *sedParser) set() {
+	if p.peek() == '^' {
+		p.at++
+	}
+	if p.peek() == ']' {
+		p.at++
+	}
+	for !p.bad {
+		switch c := p.next(); {
+		case c == 0:
+			p.fail()
+		case c == '\n':
+			p.bad = true
 		case c == ']':
-			brackets = false
+			return
+		case c == '\\':
+			p.bad = p.peek() == ']' || p.peek() == '\\'
+		case c == '[' && p.peek() != 0 && strings.IndexByte(":.=", p.peek()) >= 0:
+			end := p.text[p.at:p.at+1] + "]"
+			i := strings.Index(p.text[p.at+1:], end)
+			if i < 0 {
+				p.bad = true
+				return
+			}
+			p.at += 1 + i + 2
 		}
 	}
 }
@@ -164,7 +203,7 @@ func (p *sedParser) until(delimiter byte, expression bool) {
 func (p *sedParser) end() {
 	p.skip(" \t")
 	if c := p.peek(); c != 0 && strings.IndexByte(";\n}#", c) < 0 {
-		p.bad = true
+		p.fail()
 	}
 }
 

@@ -62,7 +62,7 @@ func (in *inspection) shellLetters(text string, command, input *bool) (values in
 			*input = true
 		case (c == 'o' || c == 'O') && i == len(text)-1:
 			values = 1
-		case strings.IndexByte("abefghiklmnprtuvxBCDEHPTV", c) < 0:
+		case strings.IndexByte("abefghiklmnprtuvxBCEHP", c) < 0:
 			in.unclear(text, "is an option of "+in.name+" that isn't understood")
 			return 0, false
 		}

@@ -3,6 +3,7 @@ package program
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -17,10 +18,11 @@ import (
 // An option is NAMES (-x,--long), and
 //
 //	=ROLE     it takes a value        =?ROLE    it may, within the same word
-//	!ROLE     it takes none           nothing   it takes none, and has no effect
+//	!ROLE     it takes none           =#ROLE    only digits may follow it, then further letters
+//	nothing   it takes none, and has no effect
 //
 // Roles joined by "+" all apply. After the role, "^" takes away the role of the first operand, "$" that of the last one, and "@ROLE" changes
-// that of all others. "-#" is -NUMBER, "+x" an option that begins with "+", "+*" each of them, "%name" an operand name=VALUE, "%*" each of
+// that of all others. "-#" is -NUMBER, "+*" each word that begins with "+", "%name" an operand name=VALUE, "%*" each of
 // them, and "-*" means that options which aren't listed take no value.
 //
 // The flags:
@@ -46,6 +48,7 @@ type entry struct {
 	rest    string
 	last    string
 	options map[string]*option
+	long    []string // the long options, sorted
 }
 
 type argument uint8
@@ -53,6 +56,7 @@ type argument uint8
 const (
 	noValue argument = iota
 	mayHaveValue
+	mayHaveDigits
 	hasValue
 )
 
@@ -64,8 +68,17 @@ type option struct {
 	others      string // the new role of all others
 }
 
-var programs = sync.OnceValue(func() map[string]*entry {
-	all := map[string]*entry{}
+// line is a line of the tables, for one of its names. It's parsed at its first use: a run of toolguard needs few of them.
+type line struct {
+	name, flags, operands, options string
+
+	parse sync.Once
+	entry *entry
+}
+
+// lines returns the lines by name.
+var lines = sync.OnceValue(func() map[string]*line {
+	all := map[string]*line{}
 	files, err := tables.ReadDir("tables")
 	if err != nil {
 		panic(err)
@@ -75,48 +88,70 @@ var programs = sync.OnceValue(func() map[string]*entry {
 		if err != nil {
 			panic(err)
 		}
-		for line := range strings.Lines(strings.ReplaceAll(string(text), "\n ", " ")) {
-			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-				addEntries(all, line)
+		for l := range strings.Lines(strings.ReplaceAll(string(text), "\n ", " ")) {
+			if l = strings.TrimSpace(l); l != "" && l[0] != '#' {
+				addLine(all, l)
 			}
 		}
 	}
 	return all
 })
 
-// lookUp returns the entry of a program; nil if there is none. A version at the end of its name doesn't count.
-func lookUp(name string) *entry {
-	all := programs()
-	if e := all[name]; e != nil && !strings.Contains(name, "/") {
-		return e
-	}
-	if strings.HasPrefix(name, "ld-") && strings.Contains(name, ".so") {
-		return all["ld.so"]
-	}
-	if short := strings.TrimRight(name, "0123456789.-"); short != "" && !strings.Contains(short, "/") {
-		return all[short]
-	}
-	return nil
-}
-
-func addEntries(all map[string]*entry, line string) {
-	columns := strings.SplitN(line, "|", 3)
+func addLine(all map[string]*line, text string) {
+	columns := strings.SplitN(text, "|", 3)
 	if len(columns) != 3 {
-		panic("table: not three columns: " + line)
+		panic("table: not three columns: " + text)
 	}
 	names, flags, _ := strings.Cut(columns[0], ":")
 	for name := range strings.FieldsSeq(names) {
-		e := &entry{name: name, options: map[string]*option{}}
-		e.addFlags(flags)
-		e.addOperands(columns[1])
-		for o := range strings.FieldsSeq(columns[2]) {
-			e.addOption(o)
-		}
 		if all[name] != nil {
 			panic("table: twice: " + name)
 		}
-		all[name] = e
+		all[name] = &line{name: name, flags: flags, operands: columns[1], options: columns[2]}
 	}
+}
+
+// named returns the entry of a name in the tables; nil if there is none.
+func named(name string) *entry {
+	l := lines()[name]
+	if l == nil {
+		return nil
+	}
+	l.parse.Do(func() {
+		e := &entry{name: l.name, options: map[string]*option{}}
+		e.addFlags(l.flags)
+		e.addOperands(l.operands)
+		for o := range strings.FieldsSeq(l.options) {
+			e.addOption(o)
+		}
+		e.long = longOptions(e.options)
+		l.entry = e
+	})
+	return l.entry
+}
+
+// lookUp returns the entry of a program; nil if there is none. A version at the end of its name doesn't count.
+func lookUp(name string) *entry {
+	if strings.Contains(name, "/") {
+		return nil
+	}
+	if e := named(name); e != nil {
+		return e
+	}
+	if strings.HasPrefix(name, "ld-") && strings.Contains(name, ".so") {
+		return named("ld.so")
+	}
+	return named(strings.TrimRight(name, "0123456789.-"))
+}
+
+func longOptions(options map[string]*option) (long []string) {
+	for name := range options {
+		if strings.HasPrefix(name, "--") {
+			long = append(long, name)
+		}
+	}
+	slices.Sort(long)
+	return long
 }
 
 func (e *entry) addFlags(text string) {
@@ -167,13 +202,17 @@ func (e *entry) addOperands(text string) {
 func (e *entry) addOption(text string) {
 	o := &option{}
 	names := text
-	if i := strings.IndexAny(text, "=!"); i > 0 {
+	if i := strings.IndexAny(text[2:], "=!@") + 2; i > 1 {
 		names = text[:i]
-		role := text[i+1:]
+		role := strings.TrimLeft(text[i:], "=!")
 		if text[i] == '=' {
-			if o.value = hasValue; role[0] == '?' {
-				o.value, role = mayHaveValue, role[1:]
-			}
+			o.value = hasValue
+		}
+		switch {
+		case strings.HasPrefix(role, "?"):
+			o.value, role = mayHaveValue, role[1:]
+		case strings.HasPrefix(role, "#"):
+			o.value, role = mayHaveDigits, role[1:]
 		}
 		role, o.others, _ = strings.Cut(role, "@")
 		role, o.last = strings.CutSuffix(role, "$")

@@ -17,6 +17,8 @@ func init() {
 		"shwords":   takeShellWords,
 		"lockcmd":   takeLockedCommand,
 		"numbercmd": takeNumberCommand,
+		"pycmd":     takePythonCommand,
+		"npmcmd":    takeNPMCommand,
 		"class":     takeClass,
 		"gofile":    takeGoFile,
 		"script":    takeScript,
@@ -27,6 +29,7 @@ func init() {
 		"hostport":  takeHostPort,
 	}
 	wholes = map[string]func(in *inspection, words []Word){
+		"ip":        inspectIP,
 		"find":      inspectFind,
 		"tar":       inspectTar,
 		"shell":     inspectShell,
@@ -37,7 +40,7 @@ func init() {
 		"runs":      func(in *inspection, _ []Word) { in.unclear(in.name, "runs programs that its arguments don't name") },
 		"code":      func(in *inspection, _ []Word) { in.unclear(in.name, "may execute code in its arguments or its input") },
 		"bundle":    inspectExpression,
-		"interval":  func(in *inspection, words []Word) { in.run(programs()["watch/options"], words) },
+		"interval":  func(in *inspection, words []Word) { in.run(named("watch/options"), words) },
 	}
 }
 
@@ -87,7 +90,7 @@ func takeEnvCommand(in *inspection, w Word, words []Word) {
 			in.unclear(w.Text, "sets a variable of an unusual name")
 			ok = true
 		} else if ok {
-			in.env = append(in.env[:len(in.env):len(in.env)], v)
+			in.added = append(in.added, v)
 		}
 		if !ok {
 			takeCommand(in, w, words)
@@ -140,6 +143,29 @@ func takeNumberCommand(in *inspection, w Word, words []Word) {
 	}
 }
 
+// takePythonCommand is for programs that run a command, or a script of Python.
+func takePythonCommand(in *inspection, w Word, words []Word) {
+	if w.Known && (w.Text == "-" || strings.HasSuffix(w.Text, ".py") || strings.Contains(w.Text, "://")) {
+		takeScript(in, w, words)
+	} else {
+		takeCommand(in, w, words)
+	}
+}
+
+// takeNPMCommand is for npm exec, which also takes options after the command, up to "--".
+func takeNPMCommand(in *inspection, w Word, words []Word) {
+	for _, o := range words {
+		text := o.certain()
+		if o.Known && text == "--" {
+			break
+		}
+		if !o.Known && text == "" || strings.HasPrefix(text, "-c") || strings.HasPrefix(text, "--c") || strings.HasPrefix(text, "--s") || strings.HasPrefix(text, "--n") {
+			in.unclear(o.Text, "may be an option with which "+in.name+" runs a program")
+		}
+	}
+	takeCommand(in, w, words)
+}
+
 // takeClass is for java: a class, a source file, or a file with further options.
 func takeClass(in *inspection, w Word, _ []Word) {
 	switch {
@@ -181,10 +207,10 @@ func takeSubcommand(in *inspection, w Word, words []Word) {
 		in.unclear(w.Text, "is a command of "+in.name+", and isn't known")
 		return
 	}
-	all, parent := programs(), in.entry.name
-	e := all[parent+"/"+w.Text]
+	parent := in.entry.name
+	e := named(parent + "/" + w.Text)
 	if e == nil {
-		e = all[parent+"/*"]
+		e = named(parent + "/*")
 	}
 	if e == nil {
 		return

@@ -4,7 +4,7 @@ import "strings"
 
 // inspectTar is for tar, whose first word may be options without a dash: the values of these are the words that follow, in order.
 func inspectTar(in *inspection, words []Word) {
-	e := programs()["tar/options"]
+	e := named("tar/options")
 	if len(words) > 0 {
 		first := words[0]
 		text := first.certain()
@@ -47,11 +47,8 @@ func applyArchive(in *inspection, w, _ Word) { in.tar.archive = append(in.tar.ar
 func (in *inspection) finishTar() {
 	t := &in.tar
 	for _, w := range t.archive {
-		if !t.local {
-			applyRemote(in, w, w)
-		}
 		switch {
-		case strings.Contains(w.Text, ":") && !strings.HasPrefix(w.Text, "/"):
+		case !t.local && in.isRemote(w, w):
 		case t.creates:
 			in.file(w, Write)
 		default:

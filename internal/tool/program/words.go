@@ -22,11 +22,16 @@ func (w Word) after(n int) Word {
 // splits reports whether the word may become several of which only the first has its prefix: it has an expansion, not only a pattern.
 func (w Word) splits() bool { return w.Many && strings.ContainsAny(w.Text, "$`") }
 
+// maxPath is PATH_MAX: longer names of folders aren't joined, so that many of them take no quadratic time.
+const maxPath = 4096
+
 // inFolder returns a folder that's named from within another one.
 func inFolder(dir, w Word) Word {
 	switch {
 	case strings.HasPrefix(w.certain(), "/"), dir.Known && dir.Text == "", !dir.Known && dir.Text == "" && dir.Prefix == "":
 		return w
+	case len(dir.Text)+len(w.Text) > maxPath:
+		return Word{Text: "a folder with a very long name"}
 	case !w.Known || !dir.Known:
 		return Word{Text: dir.Text + "/" + w.Text}
 	case w.Text == "" || w.Text == ".":
