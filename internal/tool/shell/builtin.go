@@ -15,6 +15,8 @@ type invocation struct {
 	prefix []program.Variable
 	st     *state
 	words  []declared // of declare and others: for each argument, what the parser knows of it
+
+	defined func(function string) bool // of eval and trap: where the command is
 }
 
 // handler analyses a builtin and returns the states after its success and failure.

@@ -254,7 +254,7 @@ var realShells = []struct {
 }
 
 // harmful matches scripts that could do something outside the playground.
-var harmful = regexp.MustCompile(`(^|[^A-Za-z0-9.~"'}E])/|\.\.|~[^/ ;&|)"'=:]|\\x2|\\0?57|\\u|kill|ulimit|/dev/|while (true|:)|until (false|no)`)
+var harmful = regexp.MustCompile(`(^|[^A-Za-z0-9.~"'}E])/|\.\.|~[^/ ;&|)"'=:]|\\x2|\\0?57|\\u|kill|ulimit|/dev/|while (true|:|a|getopts)|until (false|no|c)|f; }; f`)
 
 // TestDifferential compares the analysis of generated scripts, and of the rows, with what the shells themselves execute.
 func TestDifferential(t *testing.T) {

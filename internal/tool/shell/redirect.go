@@ -25,6 +25,9 @@ func (a *analyzer) redirects(all []*syntax.Redirect, st *state) {
 			v.numeric = true
 			a.risky(name, v)
 		}
+		if r.N != nil && (len(r.N.Value) > 1 && a.dialect != Bash || len(r.N.Value) > 3) && r.N.Value[0] != '{' {
+			a.unclear(r.N.Value, "is a descriptor or an argument")
+		}
 		switch r.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
 			if r.Hdoc != nil && !strings.ContainsAny(a.source(r.Word), `\'"`) {

@@ -69,6 +69,15 @@ func (s *scan) visit(n syntax.Node) bool {
 		if text := strings.TrimSuffix(n.Text, "\n"); strings.HasSuffix(text, `\`) {
 			s.a.unclear("#"+text, "is a comment that ends in a backslash")
 		}
+	case *syntax.Word:
+		// Within parentheses and case, the parser begins a comment at a # after quotes or an expansion. Shells continue the word.
+		rest := s.a.src[min(int(n.End().Offset()), len(s.a.src)):]
+		for strings.HasPrefix(rest, "\\\n") {
+			rest = rest[2:]
+		}
+		if strings.HasPrefix(rest, "#") {
+			s.a.unclear(s.a.source(n)+rest[:1], "is a word that the parser ends before #")
+		}
 	case *syntax.CmdSubst:
 		s.backquotes(n)
 	case *syntax.ExtGlob:
@@ -249,6 +258,11 @@ const (
 
 // call counts each argument that is a name as assigned where the command may be one that assigns.
 func (s *scan) call(n *syntax.CallExpr) {
+	for _, as := range n.Assigns {
+		if len(n.Args) > 0 && as.Name != nil { // a function gets these exported
+			s.exported[as.Name.Value] = true
+		}
+	}
 	assign, export, lasting, set, wrapped := false, false, false, false, true
 	for _, w := range n.Args {
 		text := s.literal(w)

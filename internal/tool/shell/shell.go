@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -43,8 +44,8 @@ var dialects = map[Dialect]struct {
 }
 
 // Analyze returns what a script does: each program that it would execute, with the words as far as they're known, the files of its
-// redirections, and what isn't clear. The script's Env and Dir are those under which it runs. It never fails: what can't be parsed is
-// unclear.
+// redirections, and what isn't clear. The script's Env is what was assigned for it, not the whole environment: with HOME in it, ~ isn't
+// known. With an absolute Dir, $PWD is known. Analyze never fails: what can't be parsed is unclear.
 func Analyze(script *program.Script, d Dialect) *program.Effects {
 	a := newAnalyzer(d)
 	a.script(script)
@@ -122,11 +123,18 @@ func unfit(text string) string {
 	if openers > maxOpeners {
 		return "has too many brackets"
 	}
+	if joined.MatchString(text) {
+		return "continues a line within an operator"
+	}
 	if (len(text)-len(strings.TrimRight(text, `\`)))%2 == 1 {
 		return "ends in a backslash"
 	}
 	return ""
 }
+
+// joined matches lines that continue within what may be an operator or an expansion. Shells remove the backslash and the line's end first;
+// the parser sees two tokens, and in quotes none.
+var joined = regexp.MustCompile("\\$(\\\\\n)+[^ \t\n]|[(<>&|;{[?*+@!=~#-](\\\\\n)+[$(<>&|;{['\"`!#)\\]-]")
 
 func (a *analyzer) unclear(word, why string) {
 	u := program.Unclear{Word: shown(word), Why: why}

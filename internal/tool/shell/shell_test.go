@@ -64,6 +64,29 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestEveryday requires that of the scripts in everyday.txt, 98 of 100 are clear in bash, and most in zsh.
+func TestEveryday(t *testing.T) {
+	text, err := os.ReadFile("testdata/everyday.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear, rows := map[Dialect]int{}, 0
+	for row := range strings.SplitSeq(string(text), "\n\n") {
+		script, _, _ := strings.Cut(strings.TrimPrefix(row, "bash$ "), "\n  ")
+		rows++
+		for _, d := range []Dialect{Bash, Zsh} {
+			if e := Analyze(&program.Script{Text: strings.ReplaceAll(script, "\n> ", "\n")}, d); len(e.Unclear) == 0 {
+				clear[d]++
+			} else {
+				t.Logf("%d: %s\n%v", d, script, e.Unclear)
+			}
+		}
+	}
+	if rows < 100 || clear[Bash]*100 < rows*98 || clear[Zsh]*100 < rows*90 {
+		t.Errorf("of %d scripts, %d are clear in bash and %d in zsh", rows, clear[Bash], clear[Zsh])
+	}
+}
+
 func compareLines(t *testing.T, name, want, got string) {
 	t.Helper()
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")

@@ -216,6 +216,11 @@ func (a *analyzer) function(f *syntax.FuncDecl, st *state) *state {
 
 func (a *analyzer) coproc(c *syntax.CoprocClause, st *state) {
 	if c.Name != nil {
+		switch c.Stmt.Cmd.(type) {
+		case *syntax.Block, *syntax.Subshell, *syntax.IfClause, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause:
+		default: // to bash, the name is that of a program
+			a.unclearNode(c, "is a coprocess that isn't understood")
+		}
 		name := a.one(c.Name, single, st)
 		if !name.Known || !identifier.MatchString(name.Text) {
 			a.unclear(name.Text, "is the name of a coprocess")

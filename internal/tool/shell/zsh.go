@@ -9,8 +9,16 @@ import (
 // zshWord finds what only zsh does with a word: =cmd, glob qualifiers such as *(e:'code':), numeric ranges, and dynamic directories.
 // A qualifier may execute code, so that a word with one isn't clear.
 func (a *analyzer) zshWord(source string, atoms []atom) {
+	open := 0
 	for i, t := range atoms {
 		switch {
+		case t.is('{'):
+			open++
+		case t.is('}'):
+			if open--; open < 0 {
+				a.unclear(source, "contains a brace that ends a block")
+				return
+			}
 		case t.is('('), t.is(')'), t.is('|'), t.is('<'), t.is('>'):
 			a.unclear(source, "is a pattern of zsh that may execute code")
 			return
