@@ -106,7 +106,7 @@ func TestBeginEnd(t *testing.T) {
 		t.Error(got)
 	}
 	rejected := (*constraint.RejectedError)(nil)
-	if err := New(file, time.Now).End("i", "2", true); !errors.As(err, &rejected) {
+	if err := New(file, time.Now).End("i", "2", true); !errors.As(err, &rejected) || err.Error() != rejected.Text {
 		t.Errorf("%v", err)
 	}
 	if _, err := begin(New(file, time.Now), "", 1); !errors.As(err, &rejected) {
@@ -229,7 +229,7 @@ func checkError(t *testing.T, name, file, want string) {
 	t.Helper()
 	rejected := (*constraint.RejectedError)(nil)
 	got, err := begin(New(file, time.Now), "i", 0)
-	if err == nil || !strings.Contains(err.Error(), want) || errors.As(err, &rejected) {
+	if err == nil || !strings.HasPrefix(err.Error(), "the state of calls: ") || !strings.Contains(err.Error(), want) || errors.As(err, &rejected) {
 		t.Errorf("%s: got %s %v, want an error with %q", name, got, err, want)
 	}
 }
