@@ -147,7 +147,7 @@ func checkSchema(c *gate.Call, s *toolset.Settings) *gate.Answer {
 // count counts a call that may run, or about which a person is asked, unless a constraint denies it.
 func (e *Engine) count(c *gate.Call, s *toolset.Settings) (*gate.Answer, error) {
 	digest := sha256.Sum256(c.Arguments)
-	d, err := e.Store.Begin(&constraint.Call{ID: c.ID, Invocation: c.Invocation, Arguments: hex.EncodeToString(digest[:])}, s)
+	d, err := e.Store.Begin(&constraint.Call{ID: c.ID, Invocation: c.Invocation, Arguments: hex.EncodeToString(digest[:16])}, s)
 	if err != nil || d == nil {
 		return nil, err
 	}

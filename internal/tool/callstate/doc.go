@@ -10,8 +10,9 @@
 //
 // The file counts only if nobody but the user could have written it: it's a regular file of the user with mode 0600, reached without
 // following a symlink, in a folder in which no other user can replace it. A file that can't be read entirely is an error, never an
-// empty store, and so is one that is larger than 1 MiB. A file that isn't there is a new store: the folder must be outside every grant
+// empty store, and so is one that is larger than 4 MiB. A file that isn't there is a new store: the folder must be outside every grant
 // of the agent.
 //
-// Invocations that weren't used for 30 days are removed when another is changed.
+// Invocations that weren't used for 30 days are removed, and the open calls of those that weren't used for a day: most hosts never report
+// how calls end.
 package callstate

@@ -20,8 +20,9 @@ import (
 
 // The bounds of a store.
 const (
-	maxSize = 1 << 20 // bytes
+	maxSize = 4 << 20 // bytes
 	maxIdle = 30 * 24 * time.Hour
+	maxOpen = 24 * time.Hour   // without a change of the invocation
 	maxWait = 10 * time.Second // for the lock
 )
 
@@ -83,6 +84,8 @@ func (f *File) change(invocation, id string, do func(*constraint.History) (chang
 	if err != nil {
 		return fmt.Errorf("%s: %w (remove the file to begin at zero)", f.path, err)
 	}
+	now := f.now()
+	st.prune(now)
 	i := st.Invocations[invocation]
 	if i == nil {
 		i = new(entry)
@@ -92,9 +95,7 @@ func (f *File) change(invocation, id string, do func(*constraint.History) (chang
 	if err != nil || !changed {
 		return err
 	}
-	now := f.now()
 	i.Used = now.UnixMilli()
-	st.prune(now)
 	if text, err = json.Marshal(st); err != nil {
 		return err
 	}
@@ -146,11 +147,15 @@ func parse(text []byte) (*state, error) {
 	return st, nil
 }
 
-// prune removes invocations that weren't used for a long time.
+// prune removes invocations that weren't used for a long time, and sooner their open calls, which a host may never report as ended: such
+// a call can't end any more, and counts again.
 func (st *state) prune(now time.Time) {
 	for name, i := range st.Invocations {
-		if now.Sub(time.UnixMilli(i.Used)) > maxIdle {
+		switch idle := now.Sub(time.UnixMilli(i.Used)); {
+		case idle > maxIdle:
 			delete(st.Invocations, name)
+		case idle > maxOpen:
+			i.Open = nil
 		}
 	}
 }

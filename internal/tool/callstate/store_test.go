@@ -206,7 +206,7 @@ func TestDamaged(t *testing.T) {
 		edit(`"commit":1`, `"commit":1.5`): "it's damaged", edit(`"commit":1`, `"commit":"1"`): "it's damaged", edit(`"commit":1`, `"commit":99999999999999999999`): "it's damaged",
 		edit(`"used_ms":`, `"used_ms":-`): "impossible", edit(`"used_ms"`, `"used"`): "it's damaged", edit(`{"i":{`, `{"i":null,"j":{`): "impossible", edit(`"id":"1"`, `"id":""`): "impossible",
 		edit(`{"i":`, `{"":`): "impossible", edit(`"format"`, `"more":1,"format"`): "it's damaged", string(text) + "{}": "more after its end",
-		string(text) + strings.Repeat(" ", maxSize): "larger than 1024 KiB", edit(`"invocations":{`, `"x":{`): "it's damaged",
+		string(text) + strings.Repeat(" ", maxSize): "larger than 4096 KiB", edit(`"invocations":{`, `"x":{`): "it's damaged",
 	}
 	for n := 1; n < len(text)-1; n += 7 { // truncated; without the line break at its end it's whole
 		rows[string(text[:n])] = "it's damaged"
@@ -311,6 +311,25 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// A call that hasn't ended can't end any more when its invocation wasn't changed for a day, and counts again.
+func TestPruneOpen(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "calls.json")
+	now := time.Unix(1800000000, 0)
+	f := New(file, func() time.Time { return now })
+	for i, want := range []int{1, 1, 2} {
+		now = now.Add(time.Duration(i) * 23 * time.Hour)
+		_, err := f.Begin(&constraint.Call{ID: "1", Invocation: "i"}, &toolset.Settings{Name: "commit"})
+		childtest.Must(t, err)
+		if n := started(t, file, "i"); n != want {
+			t.Errorf("%d: %d calls, want %d", i, n, want)
+		}
+	}
+	now = now.Add(25 * time.Hour)
+	if err := f.End("i", "1", true); err == nil {
+		t.Error("it has ended")
+	}
+}
+
 // A store that has become too large denies, and names the way out.
 func TestSize(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "calls.json")
@@ -323,7 +342,7 @@ func TestSize(t *testing.T) {
 		t.Errorf("the positive control: %s %v", got, err)
 	}
 	_, err = begin(New(file, time.Now), strings.Repeat("y", 100), 1)
-	if err == nil || !strings.Contains(err.Error(), "would be larger than 1024 KiB: use another file, or remove it to begin at zero") {
+	if err == nil || !strings.Contains(err.Error(), "would be larger than 4096 KiB: use another file, or remove it to begin at zero") {
 		t.Errorf("%v", err)
 	}
 }

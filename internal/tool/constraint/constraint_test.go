@@ -161,7 +161,7 @@ func TestValid(t *testing.T) {
 		{Started: started, Open: []Open{{ID: "1", Tool: "y"}}},
 		{Started: started, Open: []Open{{ID: "1", Tool: "x"}, {ID: "1", Tool: "x"}}},
 		{Started: started, Open: []Open{{ID: strings.Repeat("1", 257), Tool: "x"}}},
-		{Started: started, Open: make([]Open, 1025)},
+		{Started: started, Open: make([]Open, maxOpen+1)},
 	} {
 		if h.Valid() {
 			t.Errorf("%+v is valid", h)

@@ -9,7 +9,7 @@
 //
 // While a call is open, a call with the same id, tool and arguments is that call, asked about again: it's not counted twice. With another
 // tool or other arguments it's rejected, so that a host which gives each call the same id can't escape the count. When a call has ended,
-// its id may be used for a new one, which counts. A call without an id is counted, and can't end. The oldest of more than 1024 open calls
+// its id may be used for a new one, which counts. A call without an id is counted, and can't end. The oldest of more than 256 open calls
 // is no longer known: it can't end, and counts again.
 //
 // # Threats

@@ -10,7 +10,7 @@ import (
 
 // The bounds of a history.
 const (
-	maxOpen = 1024
+	maxOpen = 256
 	maxID   = 256 // bytes, of ids and invocations
 )
 

@@ -37,11 +37,7 @@ func (s *Schema) check(v *value, path string) error {
 		return wrong("must be %s, not %s", orList(s.types), v.describe())
 	}
 	if s.enum != nil && !slices.ContainsFunc(s.enum, func(e *value) bool { return equal(e, v) }) {
-		var names []string
-		for _, e := range s.enum {
-			names = append(names, e.describe())
-		}
-		return wrong("must be %s, not %s", orList(names), v.describe())
+		return wrong("must be %s, not %s", orList(s.enumNames()), v.describe())
 	}
 	switch v.kind {
 	case '"':
@@ -54,6 +50,17 @@ func (s *Schema) check(v *value, path string) error {
 		return s.checkObject(v, path, wrong)
 	}
 	return nil
+}
+
+// enumNames returns the values that enum lists, for messages.
+func (s *Schema) enumNames() (names []string) {
+	for _, e := range s.enum {
+		if len(e.items)+len(e.members) > 0 {
+			return []string{"one of the values that enum lists"}
+		}
+		names = append(names, e.describe())
+	}
+	return names
 }
 
 type report func(format string, args ...any) error
