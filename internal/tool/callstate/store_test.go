@@ -381,22 +381,33 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// BenchmarkBegin is one decision with state, in a file with the calls of 100 invocations, where fsync costs nothing.
+// BenchmarkBegin is one decision with state, in a file with as many invocations, each with ten open calls, where fsync costs nothing.
 func BenchmarkBegin(b *testing.B) {
-	dir, err := os.MkdirTemp("/dev/shm", "callstate")
-	if err != nil {
-		dir = b.TempDir()
-	}
-	defer os.RemoveAll(dir)
-	f := New(filepath.Join(dir, "calls.json"), time.Now)
-	for i := range 100 {
-		for tool := range 10 {
-			_, err := f.Begin(&constraint.Call{ID: fmt.Sprint("call-", tool), Invocation: fmt.Sprint("invocation-", i), Arguments: strings.Repeat("a", 32)}, &toolset.Settings{Name: fmt.Sprint("tool_", tool)})
+	for _, invocations := range []int{10, 100} {
+		b.Run(fmt.Sprint(invocations), func(b *testing.B) {
+			dir, err := os.MkdirTemp("/dev/shm", "callstate")
+			if err != nil {
+				dir = b.TempDir()
+			}
+			defer os.RemoveAll(dir)
+			st := &state{Format: format, Version: 1, Invocations: map[string]*entry{}}
+			for i := range invocations {
+				e := &entry{Used: time.Now().UnixMilli()}
+				for n := range 10 {
+					_, _, err := e.Begin(&constraint.Call{ID: fmt.Sprint("call-", n), Arguments: strings.Repeat("a", 32)}, &toolset.Settings{Name: fmt.Sprint("tool_", n)})
+					childtest.Must(b, err)
+				}
+				st.Invocations[fmt.Sprint("invocation-", i)] = e
+			}
+			text, err := json.Marshal(st)
 			childtest.Must(b, err)
-		}
-	}
-	for b.Loop() {
-		_, err := begin(f, "invocation-1", 0)
-		childtest.Must(b, err)
+			f := New(filepath.Join(dir, "calls.json"), time.Now)
+			childtest.Must(b, os.WriteFile(f.path, text, 0o600))
+			b.ReportMetric(float64(len(text)), "bytes")
+			for b.Loop() {
+				_, err := begin(f, "invocation-1", 0)
+				childtest.Must(b, err)
+			}
+		})
 	}
 }
