@@ -254,8 +254,11 @@ func (r *row) wrong(a *answer) (list []string) {
 		list = append(list, fmt.Sprintf("%s, and not %s", a.Decision, r.decision))
 	}
 	for _, x := range []struct{ name, got, want string }{
-		{"reason", a.Reason, r.reason}, {"capability", a.Capability, r.capability}, {"metadata.path", a.Metadata.Path, r.path},
-		{"risk", a.Risk, r.risk}, {"declared", fmt.Sprint(a.Declared != nil && *a.Declared), r.declared},
+		{"reason", a.Reason, r.reason},
+		{"capability", a.Capability, r.capability},
+		{"metadata.path", a.Metadata.Path, r.path},
+		{"risk", a.Risk, r.risk},
+		{"declared", fmt.Sprint(a.Declared != nil && *a.Declared), r.declared},
 	} {
 		escapes := x.want == "escape" && (x.got == "workspace_escape" || x.got == "outside_workspace")
 		if x.want != "" && x.got != x.want && !escapes {
