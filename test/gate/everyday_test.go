@@ -40,7 +40,7 @@ func everyday(t testing.TB, policy string) *section {
 // the shell, and about a few more where one of the shells doesn't have what only another one has.
 func TestEveryday(t *testing.T) {
 	s := newScene(t)
-	for shell, most := range map[string]int{"bash": 2, "auto": 4} {
+	for shell, most := range map[string]int{"bash": 2, "auto": 5} {
 		t.Run(shell, func(t *testing.T) {
 			s.write(t, "everyday-"+shell, everydayPolicy+"[gate]\nshell = \""+shell+"\"\n")
 			sec := everyday(t, "everyday-"+shell)

@@ -40,6 +40,8 @@ func (j *judge) argument(v *value, all []value) {
 		switch {
 		case patch.Looks(v.text):
 			j.patch(v)
+		case j.Settings.Kind == "execute" && v.text != "":
+			j.odd = append(j.odd, v)
 		case j.Settings.Kind == "" && looksAbsolute(v.text):
 			j.file(v.text, []string{j.dir}, anyAction)
 		}

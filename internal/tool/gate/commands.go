@@ -58,8 +58,13 @@ func (j *judge) effects(e *program.Effects, depth int) {
 		j.fileOf(&e.Files[i], e.Files)
 	}
 	for _, u := range e.URLs {
-		if u.Target.Known {
+		switch _, rest, _ := strings.Cut(u.Target.Prefix, "://"); {
+		case u.Target.Known:
 			j.address(u.Target.Text, []string{j.dir}, "")
+		case strings.Contains(rest, "/"): // the host is known
+			j.address(u.Target.Prefix, []string{j.dir}, "")
+		case j.limits(policy.Net):
+			j.doubt(u.Target.Text, "is an address that isn't known")
 		}
 	}
 	for i := range e.Calls {
@@ -76,6 +81,11 @@ func (j *judge) text(w program.Word) (value string, ok bool) {
 		return j.Home + strings.TrimPrefix(w.Text, "~"), j.Home != ""
 	}
 	return w.Text, true
+}
+
+// limits reports whether the policy denies some target of a resource.
+func (j *judge) limits(of policy.Resource) bool {
+	return slices.ContainsFunc(j.Policy.Layers, func(l *policy.Layer) bool { return l.Defaults[of] == policy.Deny })
 }
 
 // folder is the absolute folder that a word names; ok is false for one that isn't known.
@@ -115,16 +125,34 @@ func (j *judge) fileOf(f *program.File, all []program.File) {
 
 // pathOf is the absolute path of a file; ok is false if it isn't known.
 func (j *judge) pathOf(f *program.File) (p string, ok bool) {
-	if !f.Path.Known {
-		return "", false
-	}
 	name, ok := j.text(f.Path)
+	if !f.Path.Known {
+		if name, ok = j.begins(f.Path); !ok {
+			return "", false
+		}
+	}
 	dir, known := j.folder(f.Dir)
 	if !ok || !known && !strings.HasPrefix(name, "/") {
 		j.doubt(f.Path.Text, "is relative to a folder that isn't known")
 		return "", false
 	}
 	return j.within(dir, name), true
+}
+
+// begins is the folder in which the file of an unknown word is. Which file it is decides the kernel.
+func (j *judge) begins(w program.Word) (string, bool) {
+	prefix, ok := j.text(program.Word{Text: w.Prefix, Home: w.Home})
+	switch i := strings.LastIndexByte(prefix, '/'); {
+	case !w.Home && strings.HasPrefix(w.Text, "~"):
+		j.doubt(w.Text, "names another user's home")
+		return "", false
+	case !ok || i < 0:
+		return "", false
+	case i == 0:
+		return "/", true
+	default:
+		return prefix[:i], true
+	}
 }
 
 func (j *judge) isDir(p string) bool {
@@ -204,6 +232,7 @@ func (j *judge) command(c *program.Call) {
 	switch {
 	case a.Decision == Allow:
 		j.noteListed(a)
+		a.Target = shown
 		j.take(target{q: explain.Question{Resource: policy.Commands}, shown: shown, capability: "execute"}, a)
 	case a.Reason == policy.ArgsNotListed:
 		j.doubt(c.Argv[unknown].Text, fmt.Sprintf("is an argument of %s that isn't known, and the policy limits its arguments", base(name)))
@@ -231,9 +260,24 @@ func (j *judge) variable(v program.Variable, dir program.Word) {
 		j.script(&program.Script{Text: v.Value.Text, Shell: "sh", Dir: dir}, 1)
 	case kind == program.CommandLine:
 		j.doubt(v.Name, "is assigned a command that isn't known")
+	case v.Name == "PYTHONPATH" && j.inWorkspace(v.Value): // python runs the programs of the workspace anyway
 	default:
 		j.doubt(v.Name, "is assigned, and programs load or execute what it names")
 	}
+}
+
+// inWorkspace reports whether a list of folders is known, and all of them are in the workspace.
+func (j *judge) inWorkspace(w program.Word) bool {
+	if !w.Known || w.Text == "" {
+		return false
+	}
+	for dir := range strings.SplitSeq(w.Text, ":") {
+		resolved, err := j.Policy.ResolveTarget(j.Files, absolute(j.dir, dir), true)
+		if err != nil || !fspath.Within(resolved, j.Policy.Workspace) {
+			return false
+		}
+	}
+	return true
 }
 
 // clip shortens a text for a message.

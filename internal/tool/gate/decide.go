@@ -124,6 +124,11 @@ func (j *judge) arguments() error {
 	for i := range w.values {
 		j.argument(&w.values[i], w.values)
 	}
+	if !j.ran { // a tool that executes something, and no command that is known to be one
+		for _, v := range j.odd {
+			j.doubt(v.key, "isn't known to be a command or a text, and the tool executes something")
+		}
+	}
 	return nil
 }
 

@@ -20,6 +20,7 @@ type judge struct {
 	unclear []program.Unclear // what isn't known
 	listed  bool              // each command so far is allowed by a rule that names it
 	ran     bool              // the call runs a command
+	odd     []*value          // texts without a role, of a tool that executes something
 }
 
 // target is something that a call needs.

@@ -47,14 +47,15 @@ const (
 	Execute
 )
 
-// File is a file that a program certainly uses if it runs.
+// File is a file that a program certainly uses if it runs. If Path isn't known, it's a file in the folder with which its Prefix begins, or
+// in the home of another user, if its Text begins with ~.
 type File struct {
 	Path   Word
 	Dir    Word // what Path is relative to, as in Call
 	Access Access
 }
 
-// URL is an address that a program connects to.
+// URL is an address that a program connects to; it needn't be known.
 type URL struct{ Target Word }
 
 // Unclear is a word whose effect isn't known before the command runs.

@@ -148,12 +148,18 @@ func (in *inspection) variables() []Variable {
 	return append(all, in.added...)
 }
 
-// file adds a file if it's certain which one it is.
+// file adds a file if it's certain which one it is, or in which folder.
 func (in *inspection) file(w Word, a Access) {
-	if !w.Known || w.Text == "" || w.Text == "-" && a != Delete || in.guess {
+	name := w.Text
+	if !w.Known {
+		if name = w.Prefix; !strings.Contains(name, "/") && !strings.HasPrefix(w.Text, "~") {
+			return
+		}
+	}
+	if in.guess || w.Known && (name == "" || name == "-" && a != Delete) {
 		return
 	}
-	if !in.dir.Known && in.dir.Text != "" && w.Text[0] != '/' {
+	if !in.dir.Known && in.dir.Text != "" && !strings.HasPrefix(name, "/") && !w.Home {
 		return
 	}
 	in.out.Files = append(in.out.Files, File{Path: w, Dir: in.dir, Access: a})

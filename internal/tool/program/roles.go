@@ -128,6 +128,9 @@ func applyAt(in *inspection, w, _ Word) {
 }
 
 func applyURL(in *inspection, w, _ Word) {
+	if !w.Known && !w.Many {
+		in.out.URLs = append(in.out.URLs, URL{w})
+	}
 	if !w.Known || w.Text == "" || strings.ContainsAny(w.Text, "{}[] ") && !strings.Contains(w.Text, "://[") {
 		return // a pattern of curl
 	}

@@ -225,11 +225,10 @@ func takeSubcommand(in *inspection, w Word, words []Word) {
 func takeApplet(in *inspection, w Word, words []Word) {
 	if !w.Known {
 		in.unclear(w.Text, "is the name of a program, and isn't known")
-	} else if e := lookUp(baseName(w.Text)); e != nil {
-		in.name, in.used = w.Text, false
-		in.run(e, words)
-		in.done, in.used = true, true
+		return
 	}
+	in.call(append([]Word{w}, words...)) // so that the rules about the program decide on the applet, too
+	in.done = true
 }
 
 // takeRemoteCommand is for ssh: a host, and what runs there.

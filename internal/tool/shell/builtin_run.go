@@ -48,9 +48,19 @@ func (a *analyzer) code(text string, c *invocation) {
 	}
 }
 
+// sourceBuiltin is a call of the shell with the file: the commands in the file can do all that this shell can do, also to what follows, and
+// no more than they could do in a shell of their own.
 func sourceBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 	a.mutates = true
-	a.unclear(c.text(), "executes the commands in a file")
+	if len(c.args) == 0 || !c.args[0].Known || strings.HasPrefix(c.args[0].Text, "-") {
+		a.unclear(c.text(), "executes the commands in a file")
+		return c.st, c.st
+	}
+	argv := append([]value{literal(dialects[a.dialect].name)}, c.args...)
+	if !strings.Contains(c.args[0].Text, "/") { // it's searched for in PATH first
+		a.unclear(c.text(), "executes the commands in a file that PATH leads to")
+	}
+	a.emit(argv, c.prefix, c.st)
 	return c.st, c.st
 }
 
