@@ -2,6 +2,7 @@ package test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -57,6 +58,58 @@ func TestPolicyDocument(t *testing.T) {
 	for page, questions := range map[string]int{"docs/policy.md": 20, "docs/git.md": 7} {
 		t.Run(page, func(t *testing.T) { checkExamples(t, page, questions) })
 	}
+}
+
+// TestToolDocument runs the examples of the page about tools: their files are written, must have no errors, and each call in them must get
+// the answer that the page gives.
+func TestToolDocument(t *testing.T) {
+	bin, dir := toolguard(t), t.TempDir()
+	for _, name := range []string{".git", "src"} {
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+	}
+	calls := 0
+	for _, b := range blocks(t, "docs/tools.md") {
+		switch b.lang {
+		case "toml":
+			name, _, _ := strings.Cut(strings.TrimPrefix(b.text, "# file: "), "\n")
+			must(t, os.WriteFile(filepath.Join(dir, name), []byte(b.text), 0o644))
+			if out, code := run(t, dir, bin, "policy", "lint", name); code != 0 {
+				t.Errorf("line %d: %s:\n%s", b.line, name, out)
+			}
+		case "calls":
+			calls += gateCalls(t, b, dir, bin)
+		}
+	}
+	if calls < 20 {
+		t.Errorf("only %d calls found", calls)
+	}
+}
+
+// gateCalls makes the calls of a block: a command, then lines with the expected answer and the call.
+func gateCalls(t *testing.T, b block, dir, bin string) (n int) {
+	lines := strings.Split(strings.TrimSpace(b.text), "\n")
+	for i, line := range lines[1:] {
+		want, call, _ := strings.Cut(line, " {")
+		cmd := exec.Command(bin, strings.Fields(lines[0])...)
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader("{"+call)
+		out, _ := cmd.Output()
+		var answer struct {
+			Decision, Reason string
+			Ended            bool
+		}
+		if err := json.Unmarshal(out, &answer); err != nil {
+			t.Errorf("line %d: %s: %v", b.line+2+i, out, err)
+		}
+		got := answer.Decision + " " + answer.Reason
+		if answer.Ended {
+			got = "ended"
+		}
+		if got != want {
+			t.Errorf("line %d: %s\nwant %s, got %s", b.line+2+i, line, want, out)
+		}
+		n++
+	}
+	return n
 }
 
 func checkExamples(t *testing.T, page string, least int) {

@@ -69,7 +69,6 @@ its "result" or "error" records that the call has ended.`,
 
 // engine loads the policy and all that decides about calls.
 func (a *app) engine(p *policyFlags, mode, state string) (*tool.Engine, error) {
-
 	p.snapshot = hostfs.NewSnapshot()
 	c, err := a.load(p, "")
 	if err != nil {
