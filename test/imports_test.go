@@ -49,7 +49,7 @@ const layers = `
 	golang.org/x/sys
 3 loader/image: loader/bpffs policy policy/fspath
 3 nettest: policy policy/hostfs github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/net golang.org/x/sys
-3 tool/gate: policy policy/explain policy/fspath policy/toolset tool/patch tool/program tool/shell tool/strictjson
+3 tool/gate: policy policy/explain policy/fspath policy/tomltext policy/toolset tool/patch tool/program tool/shell tool/strictjson
 	github.com/go-json-experiment/json
 0 tool/patch:
 0 tool/schema: github.com/go-json-experiment/json

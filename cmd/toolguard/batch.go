@@ -56,7 +56,7 @@ func (a *app) batch(p *policyFlags, by *backendFlags) error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if _, long := err.(lineTooLong); err != nil && !long {
+		if long := lineTooLong(0); err != nil && !errors.As(err, &long) {
 			return err
 		}
 		reply, code := b.reply(line, err)

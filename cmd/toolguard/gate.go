@@ -75,7 +75,7 @@ func (a *app) engine(p *policyFlags, mode, state string) (*tool.Engine, error) {
 		return nil, err
 	}
 	if key := tool.NotEnforced(c); key != nil {
-		return nil, fmt.Errorf("gate doesn't enforce %s (%s): take it out, or submit calls to a host of tools that does", key.ID, key.Position)
+		return nil, fmt.Errorf("gate doesn't enforce %s (%s): take the key out of the policies that gate reads", key.ID, key.Position)
 	}
 	set := p.document.Tools()
 	g := set.Gate()

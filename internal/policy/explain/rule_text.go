@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
@@ -91,12 +90,9 @@ func fsSource(f *policy.CompiledFS) *policy.FSRule {
 	return &r
 }
 
-// commandHeader returns the header of a command's table. It quotes a name that isn't a bare key.
+// commandHeader returns the header of a command's table.
 func commandHeader(name string) string {
-	if name == "" || strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
-		name = tomltext.Quote(name)
-	}
-	return "access.commands." + name
+	return "access.commands." + tomltext.Key(name)
 }
 
 func commandText(r *policy.CommandRule) string {

@@ -33,6 +33,14 @@ func Quote(s string) string {
 	return b.String()
 }
 
+// Key returns a key of a table, quoted unless it's a bare one.
+func Key(name string) string {
+	if name == "" || strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
+		return Quote(name)
+	}
+	return name
+}
+
 // Strings returns l as a TOML array of strings.
 func Strings(l []string) string {
 	q := make([]string, len(l))

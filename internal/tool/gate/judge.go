@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
+	"github.com/toolguard/toolguard/internal/policy/tomltext"
 	"github.com/toolguard/toolguard/internal/tool/program"
 )
 
@@ -71,7 +73,7 @@ func (j *judge) take(t target, a explain.Answer) {
 // answer describes what the policy decided about a target.
 func (j *judge) answer(t target, a explain.Answer) *Answer {
 	t.shown = clipTo(t.shown, maxShown)
-	out := &Answer{Decision: a.Decision, Reason: string(a.Reason), Capability: t.capability, Suggest: a.Suggest}
+	out := &Answer{Decision: a.Decision, Reason: string(a.Reason), Capability: t.capability}
 	if t.path {
 		out.Path = t.shown
 	}
@@ -94,10 +96,21 @@ func (j *judge) answer(t target, a explain.Answer) *Answer {
 		}
 	}
 	if a.Decision != Allow {
+		out.Suggest = j.inTable(a.Suggest, t.q.Resource)
 		out.Grants = grants(j.Policy, t.q.Resource)
 		out.model = j.modelText(t, &a)
 	}
 	return out
+}
+
+// inTable moves a suggested rule into the tool's own table, if that has rules about the resource: elsewhere the rule would be for all tools.
+func (j *judge) inTable(suggest string, of policy.Resource) string {
+	if !slices.ContainsFunc(j.Policy.Rules, func(r *policy.Rule) bool { return r.Resource == of && j.declares(r) }) {
+		return suggest
+	}
+	table := "tools." + tomltext.Key(j.Call.Tool) + ".access"
+	suggest = strings.ReplaceAll(suggest, "[[access.", "[["+table+".")
+	return strings.ReplaceAll("\n"+suggest, "\n[access.", "\n["+table+".")[1:]
 }
 
 // maxShown is how many bytes of a target an answer has.
