@@ -50,6 +50,9 @@ its "result" or "error" records that the call has ended.`,
 			if err := noArgs(cmd, args); err != nil {
 				return err
 			}
+			if p.tool != "" || p.agent != "" {
+				return usagef(cmd, "the call names its tool and its agent: leave --tool and --agent out")
+			}
 			e, err := a.engine(&p, mode, state)
 			if err != nil {
 				return err
@@ -70,6 +73,9 @@ its "result" or "error" records that the call has ended.`,
 // engine loads the policy and all that decides about calls.
 func (a *app) engine(p *policyFlags, mode, state string) (*tool.Engine, error) {
 	p.snapshot = hostfs.NewSnapshot()
+	if state != "" { // which no policy lets a tool write
+		p.own = append(p.own, state, state+".lock", state+".new")
+	}
 	c, err := a.load(p, "")
 	if err != nil {
 		return nil, err

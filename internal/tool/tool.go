@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"path"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
@@ -138,16 +139,22 @@ func checkSchema(c *gate.Call, s *toolset.Settings) *gate.Answer {
 		}
 		rule = s.Schema.Rule
 	}
-	if err := of.Validate(c.Arguments); err != nil {
+	err := of.Validate(c.Arguments)
+	if err == nil && s.Command != nil {
+		_, err = of.Argv(s.Command, c.Arguments)
+	}
+	if err != nil {
 		return gate.Denied(c, gate.ReasonSchema, gate.ToolRule(rule), err.Error())
 	}
 	return nil
 }
 
-// count counts a call that may run, or about which a person is asked, unless a constraint denies it.
+// count counts a call that may run, or about which a person is asked, unless a constraint denies it. Two calls with one id are the same if
+// everything is that decides about them.
 func (e *Engine) count(c *gate.Call, s *toolset.Settings) (*gate.Answer, error) {
-	digest := sha256.Sum256(c.Arguments)
-	d, err := e.Store.Begin(&constraint.Call{ID: c.ID, Invocation: c.Invocation, Arguments: hex.EncodeToString(digest[:16])}, s)
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%q %q %q %q %q %q %q %t %d", c.Arguments, c.Cwd, c.Agent, c.Provider, c.Model, c.Group, c.Session, c.Owner, c.Depth)
+	d, err := e.Store.Begin(&constraint.Call{ID: c.ID, Invocation: c.Invocation, Arguments: hex.EncodeToString(hash.Sum(nil)[:16])}, s)
 	if err != nil || d == nil {
 		return nil, err
 	}
@@ -192,7 +199,7 @@ func (e *Engine) request(c *gate.Call, s *toolset.Settings) (*gate.Request, erro
 	if r.Base, err = e.policy(base); err != nil {
 		return nil, err
 	}
-	if e.Gate.AllowParentAccess && !declaresFS(r.Policy) {
+	if e.Gate.AllowParentAccess && !declaresFS(r.Policy) && path.Dir(r.Policy.Workspace) != "/" {
 		scope.Parent = true
 		r.Parent, err = e.policy(scope)
 	}

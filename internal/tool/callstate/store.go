@@ -71,6 +71,9 @@ func (f *File) change(invocation, id string, do func(*constraint.History) (chang
 	}
 	defer dir.Close()
 	name := filepath.Base(f.path)
+	if _, err := readFile(dir, name); err != nil { // before a lock is made next to what is no state
+		return err
+	}
 	lock, err := lockFile(dir, name+".lock")
 	if err != nil {
 		return err

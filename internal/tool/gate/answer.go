@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -66,9 +67,7 @@ type Answer struct {
 // available: ".
 func Denied(c *Call, reason string, rule *Rule, why string) *Answer {
 	a := &Answer{ID: c.ID, Decision: Deny, Reason: reason, Rule: rule, Capability: "none", Message: why}
-	if a.model = "the call isn't valid: " + why; c.Tool != "" {
-		a.model = fmt.Sprintf("tool %s isn't available: %s", c.Tool, why)
-	}
+	a.model = fmt.Sprintf("tool %s isn't available: %s", clip(cmp.Or(c.Tool, "(unknown)")), why)
 	return a
 }
 

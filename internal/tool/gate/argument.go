@@ -14,8 +14,7 @@ func (j *judge) argument(v *value, all []value) {
 	if j.done() {
 		return
 	}
-	if j.Settings.Kind == "execute" && v.role != roleText && v.in != nil && slices.Contains(environments, v.in.key) {
-		j.variable(program.Variable{Name: v.key, Value: program.Literal(v.text)}, program.Literal(j.dir))
+	if j.environment(v) {
 		return
 	}
 	switch v.role {
@@ -33,23 +32,69 @@ func (j *judge) argument(v *value, all []value) {
 	case roleCommand:
 		j.commandLine(v, with(all, v, roleArgv))
 	case roleArgv:
-		if len(with(all, v, roleCommand)) == 0 {
+		if len(with(all, v, roleCommand)) == 0 && j.Settings.Kind == "execute" {
 			j.commandLine(v, nil)
 		}
 	default:
-		switch {
-		case patch.Looks(v.text):
-			j.patch(v)
-		case j.Settings.Kind == "execute" && v.text != "":
-			j.odd = append(j.odd, v)
-		case j.Settings.Kind == "" && looksAbsolute(v.text):
-			j.file(v.text, []string{j.dir}, anyAction)
-		}
+		j.unnamed(v)
 	}
 }
 
-// environments are the keys of objects with the environment of a command that a tool executes.
-var environments = []string{"env", "environment", "env_vars", "envs"}
+// unnamed judges a value whose argument has no role.
+func (j *judge) unnamed(v *value) {
+	kind, key := j.Settings.Kind, fold(v.key)
+	switch {
+	case patch.Looks(v.text):
+		j.patch(v)
+	case kind == "execute" && key == "commands":
+		j.commandLine(v, nil)
+	case kind == "execute" && key == "shell" && v.text != "":
+		j.command(&program.Call{Argv: []program.Word{program.Literal(v.text), {Text: "…", Many: true}}, Dir: program.Literal(j.dir)})
+	case kind == "move" && (key == "from" || key == "to"), kind == "delete" && looksAbsolute(v.text):
+		j.pathArgument(v)
+	case kind == "" && looksAbsolute(v.text):
+		j.file(v.text, []string{j.dir}, anyAction)
+	case kind != "read" && kind != "list" && kind != "fetch" && kind != "" && v.text != "":
+		j.odd = append(j.odd, v)
+	}
+}
+
+// understood reports the texts that aren't: a tool that executes something and no command that is known to be one, or a tool that changes
+// files and no file.
+func (j *judge) understood() {
+	if j.Settings.Kind == "execute" && j.ran || j.Settings.Kind != "execute" && j.found {
+		return
+	}
+	for _, v := range j.odd {
+		j.doubt(v.key, "isn't known to be a command, a file or a text, and the tool executes something or changes files")
+	}
+}
+
+// environments are the keys of the environment of a command that a tool executes, without _ and -.
+var environments = []string{"env", "envs", "environment", "envvars", "environmentvariables"}
+
+// environment judges a variable of a command: {"env":{"K":"V"}}, {"env":["K=V"]} or {"env":[{"name":"K","value":"V"}]}.
+func (j *judge) environment(v *value) bool {
+	if k := j.Settings.Kind; k != "execute" && k != "" || v.role == roleText || v.in == nil {
+		return false
+	}
+	isEnv := func(key string) bool {
+		return slices.Contains(environments, strings.NewReplacer("_", "", "-", "").Replace(fold(key)))
+	}
+	name, text := v.key, program.Literal(v.text)
+	switch {
+	case isEnv(v.in.key) && slices.Contains([]string{"name", "key"}, fold(v.key)):
+		name, text = v.text, program.Word{Text: v.text}
+	case isEnv(v.in.key):
+	case isEnv(v.key):
+		before, after, _ := strings.Cut(v.text, "=")
+		name, text = before, program.Literal(after)
+	default:
+		return false
+	}
+	j.variable(program.Variable{Name: name, Value: text}, program.Literal(j.dir))
+	return true
+}
 
 // with returns the values of a role in the object that has v.
 func with(all []value, v *value, role string) (list []value) {
@@ -93,27 +138,33 @@ func (j *judge) actions(key string) []action {
 		return kindActions[j.Settings.Kind]
 	}
 	switch strings.ToLower(key) {
-	case "source", "src", "from":
+	case "source", "src", "from", "old_path":
 		return []action{deletes}
-	case "destination", "dest", "target", "target_file", "to":
+	case "destination", "dest", "target", "target_file", "to", "new_path":
 		return []action{creates}
 	}
 	return []action{deletes, creates}
 }
 
 func (j *judge) pathArgument(v *value) {
-	switch s := scheme(v.text); {
-	case s == "data" || s == "about" || s == "blob":
-		return
-	case s != "" && s != "file":
-		j.address(v.text, nil, "GET")
-		if !strings.Contains(v.text, "..") {
-			return
+	j.found = true
+	if s := scheme(v.text); s != "" && s != "file" {
+		if s != "data" && s != "about" && s != "blob" {
+			j.address(v.text, nil, "GET")
+		}
+		if !strings.Contains(v.text, "..") && !j.begun(v) {
+			return // nothing but a URL
 		}
 	}
 	for _, a := range j.actions(v.key) {
 		j.file(v.text, j.in(v.in), a)
 	}
+}
+
+// begun reports whether there is a file with the name that a URL would be as a path, or a folder with the one that it begins with.
+func (j *judge) begun(v *value) bool {
+	first, _, _ := strings.Cut(v.text, "/")
+	return len(first) < 256 && slices.ContainsFunc(j.in(v.in), func(dir string) bool { return j.exists(absolute(dir, first)) })
 }
 
 // patch judges the files that a patch touches.
@@ -122,6 +173,10 @@ func (j *judge) patch(v *value) {
 	if err != nil {
 		j.doubt(v.key, "is a patch that can't be read: "+err.Error())
 		return
+	}
+	j.found = j.found || len(files) > 0
+	if len(files) == 0 {
+		j.odd = append(j.odd, v)
 	}
 	dirs := j.in(v.in)
 	for _, f := range files {
@@ -157,15 +212,16 @@ func (j *judge) commandLine(v *value, more []value) {
 
 func (j *judge) commandIn(v *value, more []value, dir program.Word) {
 	if v.list == nil {
-		text := v.text
+		var text strings.Builder
+		text.WriteString(v.text)
 		for _, m := range more {
-			text += " " + m.text
+			text.WriteString(" " + m.text)
 			for _, word := range m.list {
-				text += " " + quote(word)
+				text.WriteString(" " + quote(word))
 			}
 		}
 		j.ran = true
-		j.script(&program.Script{Text: text, Shell: j.shell(), Dir: dir}, 0)
+		j.script(&program.Script{Text: text.String(), Shell: j.shell(), Dir: dir}, 0)
 		return
 	}
 	words := slices.Clone(v.list)

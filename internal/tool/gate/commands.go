@@ -17,9 +17,15 @@ import (
 // maxNesting is how deep commands may run commands: sh -c "env sh -c …".
 const maxNesting = 32
 
+// maxCalls is how many commands of one call are judged; about more a person is asked.
+const maxCalls = 20_000
+
 // script judges a text for the shell that runs it. An unknown shell could be any of them: the strictest answer applies.
 func (j *judge) script(s *program.Script, depth int) {
 	if j.done() {
+		return
+	}
+	if j.calls > maxCalls {
 		return
 	}
 	if depth > maxNesting {
@@ -174,6 +180,12 @@ func (j *judge) call(c *program.Call, depth int) {
 		return
 	}
 	j.ran = true
+	if j.calls++; j.calls > maxCalls {
+		if j.calls == maxCalls+1 {
+			j.doubt(clip(c.Argv[0].Text), "is one of too many commands")
+		}
+		return
+	}
 	if !c.Argv[0].Known {
 		j.doubt(c.Argv[0].Text, "is the name of a program, and isn't known")
 		return

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,9 +46,9 @@ func Decide(r *Request) *Answer {
 func (j *judge) decide() *Answer {
 	switch {
 	case !j.Gate.Enabled:
-		return &Answer{Decision: Allow, Reason: "gate_off", Rule: ToolRule(j.Gate.Rules["enabled"]), Message: "the gate is off, so the arguments of the call aren't judged"}
+		return j.approval(&Answer{Decision: Allow, Reason: "gate_off", Rule: ToolRule(j.Gate.Rules["enabled"]), Message: "the gate is off, so the arguments of the call aren't judged"})
 	case j.Settings.Exclude:
-		return &Answer{Decision: Allow, Reason: "excluded", Rule: ToolRule(j.Settings.Rules["exclude"]), Message: "the policy excludes the tool from the gate, so the arguments of the call aren't judged"}
+		return j.approval(&Answer{Decision: Allow, Reason: "excluded", Rule: ToolRule(j.Settings.Rules["exclude"]), Message: "the policy excludes the tool from the gate, so the arguments of the call aren't judged"})
 	case j.Settings.Kind == "" && j.Gate.Strict:
 		return j.unknown("strict: the policy has no kind for the tool, so what it does with its arguments isn't known")
 	}
@@ -121,26 +122,33 @@ func (j *judge) arguments() error {
 	for _, name := range w.odd {
 		j.doubt(name, "is a number where a text is expected")
 	}
+	j.cwds = w.cwds
 	for i := range w.values {
 		j.argument(&w.values[i], w.values)
 	}
-	if !j.ran { // a tool that executes something, and no command that is known to be one
-		for _, v := range j.odd {
-			j.doubt(v.key, "isn't known to be a command or a text, and the tool executes something")
-		}
-	}
+	j.understood()
 	return nil
 }
 
-// roles are those of the tool's arguments. argv is a role of tools that execute something.
+// roles are those of the tool's arguments. A tool without a kind could execute something, so that it has further arguments of a command. One
+// that executes something does it in a folder that it's given.
 func (j *judge) roles() map[string]string {
-	if j.Settings.Kind == "execute" {
-		return j.Settings.Parameters
+	roles := maps.Clone(j.Settings.Parameters)
+	switch j.Settings.Kind {
+	case "execute":
+		for _, name := range []string{"directory", "dir", "folder"} {
+			if _, own := j.Settings.Rules["parameters."+name]; !own {
+				roles[name] = roleCwd
+			}
+		}
+		return roles
+	case "":
+	default:
+		return roles
 	}
-	roles := make(map[string]string, len(j.Settings.Parameters))
-	for name, role := range j.Settings.Parameters {
-		if role != roleArgv {
-			roles[name] = role
+	for _, name := range []string{"args", "argv"} {
+		if roles[name] == "" {
+			roles[name] = roleArgv
 		}
 	}
 	return roles

@@ -22,7 +22,10 @@ type judge struct {
 	unclear []program.Unclear // what isn't known
 	listed  bool              // each command so far is allowed by a rule that names it
 	ran     bool              // the call runs a command
-	odd     []*value          // texts without a role, of a tool that executes something
+	odd     []*value          // texts without a role, of a tool that executes something or changes files
+	found   bool              // the call names a file
+	cwds    []string          // all working directories that the call names
+	calls   int               // programs that were judged
 }
 
 // target is something that a call needs.
@@ -294,9 +297,16 @@ func (j *judge) net(url, shown, method string) {
 	j.ask(target{q, shown, "connect", false})
 }
 
+// maxDirs is how many working directories are judged at most.
+const maxDirs = 4
+
 // in returns the absolute folders that an object's paths are relative to.
 func (j *judge) in(o *object) (dirs []string) {
-	for _, dir := range o.dirs() {
+	named := o.dirs()
+	if len(named) == 0 { // one that an object next to it names could be meant
+		named = j.cwds
+	}
+	for _, dir := range named {
 		list, why := readings(dir, j.Home)
 		if why != "" {
 			j.doubt(dir, why)
@@ -309,9 +319,9 @@ func (j *judge) in(o *object) (dirs []string) {
 	if len(dirs) == 0 {
 		return []string{j.dir}
 	}
-	if len(dirs) > maxReadings {
-		j.doubt(dirs[maxReadings], "is one of too many working directories")
-		dirs = dirs[:maxReadings]
+	if len(dirs) > maxDirs {
+		j.doubt(dirs[maxDirs], "is one of too many working directories")
+		dirs = dirs[:maxDirs]
 	}
 	return dirs
 }

@@ -27,9 +27,6 @@ func readings(written, home string) (list []string, why string) {
 			list = append(list, other)
 		}
 	}
-	if strings.HasPrefix(written, "file:") { // no tool means a folder named "file:", unless to get out of it
-		list = slices.DeleteFunc(list, func(s string) bool { return strings.HasPrefix(s, "file:") && !strings.Contains(s, "..") })
-	}
 	return list, ""
 }
 
@@ -92,12 +89,14 @@ func atHome(s, home string) (string, string) {
 		return "", "is relative to a home that isn't known"
 	case ok:
 		return home + rest, ""
-	case strings.HasPrefix(s, "~") && !strings.Contains(s, " "):
+	case strings.HasPrefix(s, "~"):
 		return "", "names another user's home"
 	case strings.Contains(s, "$") && refersToVariable(s):
 		return "", "has a variable in it"
 	case strings.HasPrefix(s, `\\`):
 		return "", "is the name of a network folder"
+	case strings.Contains(s, "..") && strings.ContainsAny(s, "*?[{("):
+		return "", "is a pattern that can lead out of its folder"
 	}
 	return "", ""
 }

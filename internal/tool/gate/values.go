@@ -57,6 +57,7 @@ type walker struct {
 	d      *jsontext.Decoder
 	roles  map[string]string // by name in lower case
 	values []value
+	cwds   []string // all working directories
 	odd    []string // names of arguments whose role needs a text and whose value is another one
 }
 
@@ -92,6 +93,7 @@ func (w *walker) add(v value) error {
 	}
 	if v.role == roleCwd && v.in != nil {
 		v.in.cwd = append(v.in.cwd, v.text)
+		w.cwds = append(w.cwds, v.text)
 	}
 	w.values = append(w.values, v)
 	return nil
@@ -101,15 +103,19 @@ func (w *walker) object(key, role string, in *object) error {
 	if _, err := w.d.ReadToken(); err != nil {
 		return err
 	}
-	o := &object{parent: in, key: strings.ToLower(key)}
+	o := &object{parent: in, key: fold(key)}
 	for w.d.PeekKind() != '}' {
 		t, err := w.d.ReadToken()
 		if err != nil {
 			return err
 		}
 		key, own := t.String(), role
-		if r, ok := w.roles[strings.ToLower(key)]; ok {
+		if r, ok := w.roles[fold(key)]; ok {
 			own = r
+		} else if role == rolePath && strings.ContainsAny(key, "/~") { // files by their names
+			if err := w.add(value{key: key, role: rolePath, text: key, in: o}); err != nil {
+				return err
+			}
 		}
 		if err := w.value(key, own, o); err != nil {
 			return err
@@ -120,6 +126,9 @@ func (w *walker) object(key, role string, in *object) error {
 }
 
 // list reads a list. One of texts that is a command line is one value.
+// fold returns a key as it's compared: in lower case, with one form of letters that have several, as Go's JSON does.
+func fold(key string) string { return strings.ToLower(strings.ToUpper(key)) }
+
 func (w *walker) list(key, role string, in *object) error {
 	if _, err := w.d.ReadToken(); err != nil {
 		return err
