@@ -141,7 +141,7 @@ func (a *app) gateOne(e *tool.Engine) error {
 func gateLine(e *tool.Engine, line []byte) (answer any, code int, err error) {
 	c, end, err := gate.Parse(line)
 	if err != nil {
-		return nil, 0, &badCall{err}
+		return nil, 0, err
 	}
 	if end != nil {
 		err := e.End(end)
@@ -151,19 +151,11 @@ func gateLine(e *tool.Engine, line []byte) (answer any, code int, err error) {
 		return output.GateEndJSON(end.ID, err), code, nil
 	}
 	a, err := e.Answer(c)
-	if rejected := (*constraint.RejectedError)(nil); errors.As(err, &rejected) {
-		err = &badCall{err}
-	}
 	if err != nil {
 		return output.GateAnswerJSON(gate.Denied(c, string(policy.EngineError), nil, err.Error())), 0, err
 	}
 	return output.GateAnswerJSON(a), map[string]int{gate.Allow: 0, gate.Deny: exitNo, gate.Ask: exitAsk}[a.Decision], nil
 }
-
-// badCall is the error of a line that is no call.
-type badCall struct{ err error }
-
-func (b *badCall) Error() string { return "not a tool call: " + b.err.Error() }
 
 // gateBatch answers JSON lines until there are no more. A line that is no call is denied.
 func (a *app) gateBatch(e *tool.Engine) error {
@@ -178,14 +170,14 @@ func (a *app) gateBatch(e *tool.Engine) error {
 		}
 		var answer any
 		if long := lineTooLong(0); errors.As(err, &long) {
-			err = &badCall{err}
+			err = &gate.BadCall{Err: err}
 		} else if err != nil {
 			return err
 		} else {
 			answer, _, err = gateLine(e, line)
 		}
-		if bad := (*badCall)(nil); errors.As(err, &bad) {
-			worst, answer = exitTrouble, output.GateAnswerJSON(gate.Denied(&gate.Call{}, gate.ReasonBadCall, nil, bad.err.Error()))
+		if bad := (*gate.BadCall)(nil); errors.As(err, &bad) {
+			worst, answer = exitTrouble, output.GateAnswerJSON(gate.Denied(&gate.Call{}, gate.ReasonBadCall, nil, bad.Err.Error()))
 		}
 		if err := buffered.JSONLine(answer); err != nil {
 			return err

@@ -155,6 +155,9 @@ func (e *Engine) count(c *gate.Call, s *toolset.Settings) (*gate.Answer, error) 
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%q %q %q %q %q %q %q %t %d", c.Arguments, c.Cwd, c.Agent, c.Provider, c.Model, c.Group, c.Session, c.Owner, c.Depth)
 	d, err := e.Store.Begin(&constraint.Call{ID: c.ID, Invocation: c.Invocation, Arguments: hex.EncodeToString(hash.Sum(nil)[:16])}, s)
+	if rejected := (*constraint.RejectedError)(nil); errors.As(err, &rejected) {
+		err = &gate.BadCall{Err: err}
+	}
 	if err != nil || d == nil {
 		return nil, err
 	}

@@ -75,7 +75,8 @@ func TestScopes(t *testing.T) {
 		{`"tool":"mcp__files__get","arguments":{"path":"served"}`, "allow rule_allows declared"},
 		{`"tool":"mcp__other__get","arguments":{"path":"served"}`, "deny no_rule"},
 		{`"tool":"mcp__own__own","arguments":{"path":"own"}`, "deny no_rule"},
-		{`"tool":"local","arguments":{"text":"x"}`, "allow rule_allows"},
+		{`"tool":"local","arguments":{"text":"x"}`, "allow undeclared"},
+		{`"tool":"local","arguments":{"text":"\u0000"}`, "deny schema"},
 		{`"tool":"local","arguments":{"text":1}`, "deny schema"},
 		{`"tool":"local","arguments":{}`, "deny schema"},
 	}

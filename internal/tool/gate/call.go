@@ -37,8 +37,22 @@ type End struct {
 	OK             bool // without an error
 }
 
-// Parse reads a call, or the report that one has ended, which has a result or an error and no tool. One of the two is nil.
+// BadCall is the error of a text that is no call.
+type BadCall struct{ Err error }
+
+func (b *BadCall) Error() string { return "not a tool call: " + b.Err.Error() }
+
+// Parse reads a call, or the report that one has ended, which has a result or an error and no tool. One of the two is nil. The error is
+// a *BadCall.
 func Parse(text []byte) (*Call, *End, error) {
+	c, e, err := parse(text)
+	if err != nil {
+		return nil, nil, &BadCall{err}
+	}
+	return c, e, nil
+}
+
+func parse(text []byte) (*Call, *End, error) {
 	if len(text) > MaxCall {
 		return nil, nil, fmt.Errorf("the call is larger than %d MiB", MaxCall>>20)
 	}

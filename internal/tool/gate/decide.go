@@ -46,9 +46,9 @@ func Decide(r *Request) *Answer {
 func (j *judge) decide() *Answer {
 	switch {
 	case !j.Gate.Enabled:
-		return j.approval(&Answer{Decision: Allow, Reason: "gate_off", Rule: ToolRule(j.Gate.Rules["enabled"]), Message: "the gate is off, so the arguments of the call aren't judged"})
+		return j.approval(notJudged(j.Gate.Rules["enabled"], "the gate is off"))
 	case j.Settings.Exclude:
-		return j.approval(&Answer{Decision: Allow, Reason: "excluded", Rule: ToolRule(j.Settings.Rules["exclude"]), Message: "the policy excludes the tool from the gate, so the arguments of the call aren't judged"})
+		return j.approval(notJudged(j.Settings.Rules["exclude"], "the policy excludes the tool from the gate"))
 	case j.Settings.Kind == "" && j.Gate.Strict:
 		return j.unknown("strict: the policy has no kind for the tool, so what it does with its arguments isn't known")
 	}
@@ -56,6 +56,15 @@ func (j *judge) decide() *Answer {
 		return Denied(j.Call, ReasonBadCall, nil, err.Error())
 	}
 	return j.approval(j.verdict())
+}
+
+// notJudged allows a call whose arguments aren't judged.
+func notJudged(rule toolset.Rule, why string) *Answer {
+	a := &Answer{Decision: Allow, Reason: string(policy.Allowed), Rule: ToolRule(rule), Message: why + ", so the arguments of the call aren't judged"}
+	if a.Rule == nil { // the command line
+		a.Reason = string(policy.AllowedByDefault)
+	}
+	return a
 }
 
 // unknown denies what isn't understood under strict.
@@ -77,7 +86,7 @@ func (j *judge) verdict() *Answer {
 	case j.allowed != nil:
 		return j.allowed
 	}
-	return &Answer{Decision: Allow, Reason: string(policy.Allowed), Message: "the call names no file, address or command that the policy decides on"}
+	return &Answer{Decision: Allow, Reason: string(policy.AllowedNoPolicy), Message: "the call names no file, address or command that the policy decides on"}
 }
 
 func (j *judge) capability() string {
