@@ -166,6 +166,7 @@ func TestGate(t *testing.T) {
 		{"either", "enabled = false\nstrict = true\nshell = \"zsh\"", "enabled = true", "enabled strict host zsh"},
 		{"both off", "enabled = false", "enabled = false", "auto"},
 		{"the host's table is enough", "enabled = false", "strict = true", "enabled strict host auto"},
+		{"any of the host's files is enough", "enabled = false", "\n[approvals]\nsecurity = \"deny\"", "enabled host auto"},
 		{"the session turns it on", "enabled = true", "enabled = false", "enabled auto"},
 		{"parents of one author", "allow_parent_access = true", "strict = false", "enabled host auto"},
 		{"parents of both", "allow_parent_access = true", "allow_parent_access = true", "enabled parents host auto"},

@@ -15,7 +15,7 @@ func (s *Set) Gate() *Gate {
 	for _, l := range s.Layers {
 		t := &l.Gate
 		on := t.Enabled == nil || *t.Enabled
-		if l.Author == policy.Host && on && t.given() {
+		if l.Author == policy.Host && on { // whatever its files are about, they are enforced on calls, too
 			g.Host = true
 		}
 		if _, set := g.Rules["enabled"]; t.Enabled != nil && (on || !set) {
@@ -44,16 +44,6 @@ func (s *Set) Gate() *Gate {
 	}
 	g.Shell = cmp.Or(g.Shell, "auto")
 	return g
-}
-
-// given reports whether the author has [gate].
-func (t *GateTable) given() bool {
-	for _, r := range t.Keys {
-		if !r.Builtin() {
-			return true
-		}
-	}
-	return false
 }
 
 // Hooks returns the hooks that run before and after calls, those of the host first.

@@ -50,7 +50,7 @@ type Gate struct {
 	Enabled, Strict, AllowParentAccess bool
 
 	Shell string // "auto", "bash", "posix" or "zsh"; two authors that disagree: "auto"
-	Host  bool   // the host's files turn the gate on (they have [gate], and enabled isn't false): --gate off doesn't apply
+	Host  bool   // the host has files, and they don't turn the gate off: --gate off doesn't apply
 	Rules map[string]Rule
 }
 
