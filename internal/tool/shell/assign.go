@@ -119,6 +119,7 @@ func (a *analyzer) call(c *syntax.CallExpr, st *state) (ok, fail *state) {
 	if a.dialect != POSIX && strings.ContainsRune(a.source(c.Args[0]), '{') && len(a.source(c.Args[0])) > 1 && len(argv) > 0 && len(c.Args) < len(argv) {
 		a.unclearNode(c.Args[0], "is the name of a program, and isn't known")
 	}
+	a.named = a.scan.command(c.Args)
 	return a.run(argv, prefix, st, true)
 }
 
@@ -144,8 +145,15 @@ func (a *analyzer) run(argv []value, prefix []program.Variable, st *state, funct
 		a.emit(argv, prefix, st)
 		return st, st
 	}
+	if _, is := scanned[name.Text]; is && name.Text != a.named {
+		a.mutates = true
+		a.unclear(name.Text, "is a builtin command, and not named by the text")
+	}
 	during := st
 	for _, v := range prefix {
+		if v.Name == "IFS" && name.Text == "read" {
+			continue
+		}
 		during = a.keep(during, v.Name, value{Word: v.Value}, true)
 	}
 	if b == nil {
@@ -160,7 +168,7 @@ func (a *analyzer) run(argv []value, prefix []program.Variable, st *state, funct
 
 // callFunction analyses a call of a name that the script defines as a function somewhere: perhaps it isn't defined yet, or not always.
 func (a *analyzer) callFunction(argv []value, prefix []program.Variable, st *state) (ok, fail *state) {
-	if !a.isBuiltin(argv[0].Text) && !st.defined(argv[0].Text) {
+	if !a.isBuiltin(argv[0].Text) && !a.defined(argv[0].Text, st) {
 		a.emit(argv, prefix, st)
 	}
 	for _, v := range prefix {

@@ -16,7 +16,7 @@ type invocation struct {
 	st     *state
 	words  []declared // of declare and others: for each argument, what the parser knows of it
 
-	defined func(function string) bool // of eval and trap: where the command is
+	definer *state // of eval and trap: where the command is
 }
 
 // handler analyses a builtin and returns the states after its success and failure.
@@ -151,11 +151,11 @@ func (c *invocation) options(with string) (letters string, values map[byte]value
 }
 
 // assignNames assigns unknown values to the variables that arguments name.
-func (a *analyzer) assignNames(st *state, names []value, c *invocation) *state {
+func (a *analyzer) assignNames(st *state, names []value) *state {
 	for _, n := range names {
 		if !n.Known || !identifier.MatchString(n.Text) {
 			a.mutates = true
-			a.unclear(c.text(), "assigns a variable that isn't known")
+			a.unclear(n.Text, "assigns a variable that isn't known")
 			continue
 		}
 		v := unknownValue(n.Text)

@@ -26,8 +26,8 @@ func setBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 		a.mutates = true
 		for _, letter := range arg.Text[1:] {
 			switch {
-			case letter == 'a':
-			case letter == 'o' && i+1 < len(c.args) && isOperator(c.args[i+1], harmlessSet):
+			case letter == 'a' && a.scan.allExport:
+			case letter == 'o' && i+1 < len(c.args) && isOperator(c.args[i+1], harmlessSet) && (a.scan.allExport || c.args[i+1].Text != "allexport"):
 				i++
 			case letter == 'o' && len(c.args) == 1:
 			case !strings.ContainsRune(harmlessLetters, letter) || a.dialect == Zsh && !strings.ContainsRune("euxvC", letter):

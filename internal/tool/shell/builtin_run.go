@@ -20,14 +20,14 @@ func evalBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 		}
 		texts = append(texts, arg.Text)
 	}
-	c.defined = c.st.defined
+	c.definer = c.st
 	a.code(strings.Join(texts, " "), c)
 	return c.st, c.st
 }
 
 // code adds a script that this shell runs. The analysis of the rest stands only if the script changes nothing in this shell.
 func (a *analyzer) code(text string, c *invocation) {
-	if text == "" || c.defined(text) && !a.scan.assigned[text] { // assigned: perhaps unset -f
+	if text == "" || a.defined(text, c.definer) {
 		return
 	}
 	for _, dir := range c.st.dirs {
@@ -125,7 +125,7 @@ func trapBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 		a.unclear(c.text(), "is code that isn't known")
 	case rest[0].Text != "-":
 		later := *c
-		later.st, later.defined = a.functionState(), c.st.defined
+		later.st, later.definer = a.functionState(), c.st
 		a.code(rest[0].Text, &later)
 	}
 	return c.st, c.st

@@ -17,7 +17,10 @@ func printfBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 		a.unclear(c.text(), "is evaluated as arithmetic")
 	}
 	if name, assigned := values['v']; assigned {
-		st := a.assignNames(c.st, []value{name}, c)
+		if !a.scan.volatile[name.Text] {
+			a.unclear(name.Text, "assigns a variable that isn't known")
+		}
+		st := a.assignNames(c.st, []value{name})
 		return st, a.join(st, c.st)
 	}
 	return c.st, c.st
@@ -65,7 +68,7 @@ func readBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 	if len(names) == 0 {
 		st = a.assign(st, "REPLY", unknownValue("REPLY"), false)
 	}
-	st = a.assignNames(st, names, c)
+	st = a.assignNames(st, names)
 	return st, st
 }
 
@@ -77,7 +80,7 @@ func mapfileBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 	if len(names) == 0 {
 		names = []value{literal("MAPFILE")}
 	}
-	st := a.assignNames(c.st, names, c)
+	st := a.assignNames(c.st, names)
 	return st, st
 }
 
@@ -86,7 +89,7 @@ func namesBuiltin(a *analyzer, c *invocation) (ok, fail *state) { // getopts
 		a.unclear(c.text(), "assigns a variable that isn't known")
 		return c.st, c.st
 	}
-	st := a.assignNames(c.st, c.args[1:2], c)
+	st := a.assignNames(c.st, c.args[1:2])
 	for _, name := range []string{"OPTARG", "OPTIND"} {
 		st = a.keep(st, name, unknownValue(name), false)
 	}
@@ -94,15 +97,12 @@ func namesBuiltin(a *analyzer, c *invocation) (ok, fail *state) { // getopts
 }
 
 func waitBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
-	letters, values, _, unknown := c.options("p")
-	if unknown || strings.Trim(letters, "nfp") != "" {
+	letters, _, _, unknown := c.options("p")
+	if unknown || strings.Trim(letters, "nf") != "" {
+		a.mutates = true
 		a.unclear(c.text(), "may assign a variable that isn't known")
 	}
-	st := c.st
-	if name, assigned := values['p']; assigned {
-		st = a.assignNames(st, []value{name}, c)
-	}
-	return st, st
+	return c.st, c.st
 }
 
 func unsetBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
@@ -121,7 +121,7 @@ func unsetBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 	if letters == "f" {
 		return st, st
 	}
-	st = a.assignNames(st, names, c)
+	st = a.assignNames(st, names)
 	return st, st
 }
 

@@ -21,8 +21,10 @@ type scan struct {
 	other    map[string]bool // assigned something else than a number
 	arrays   map[string]bool // assigned (…)
 	funcs    map[string]bool // functions' names
+	unset    map[string]bool // names of unset that may be functions'
 
-	allExport bool // set -a
+	allExport  bool // set -a
+	unsetFuncs bool // unset -f
 
 	cd      bool // the script changes its directory
 	cdLoop  bool // of these, in a loop, outside subshells
@@ -40,7 +42,7 @@ var (
 func scanFile(a *analyzer, file *syntax.File) *scan {
 	s := &scan{
 		a: a, assigned: map[string]bool{}, volatile: map[string]bool{}, exported: map[string]bool{}, other: map[string]bool{},
-		arrays: map[string]bool{}, funcs: map[string]bool{}, heredoc: map[int]int{},
+		arrays: map[string]bool{}, funcs: map[string]bool{}, unset: map[string]bool{}, heredoc: map[int]int{},
 	}
 	syntax.Walk(file, s.visit)
 	return s
@@ -100,7 +102,9 @@ func (s *scan) visit(n syntax.Node) bool {
 			}
 		}
 	case *syntax.Assign:
-		s.assignment(n)
+		if call, prefix := s.stack[len(s.stack)-2].(*syntax.CallExpr); !prefix || !ownIFS(n.Name, s.command(call.Args)) {
+			s.assignment(n)
+		}
 	case *syntax.ForClause:
 		s.loop(n)
 	case *syntax.CallExpr:
@@ -113,6 +117,10 @@ func (s *scan) visit(n syntax.Node) bool {
 			s.assignLate(s.literal(n.Name)+"_PID", true)
 		}
 	case *syntax.ParamExp:
+		// The parser takes these for text. Shells execute them.
+		if text := s.a.source(n); strings.Contains(text, "<(") || strings.Contains(text, ">(") || strings.Contains(text, "=(") {
+			s.a.unclearNode(n, "is an expansion with a process substitution")
+		}
 		if n.Param != nil && n.Exp != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
 			s.assignLate(n.Param.Value, false)
 		}
@@ -247,80 +255,6 @@ func (s *scan) loop(n *syntax.ForClause) {
 		number = number && (integer.MatchString(text) || s.a.dialect != POSIX && numbers.MatchString(s.a.source(w)))
 	}
 	s.assign(it.Name.Value, number)
-}
-
-// The commands that assign a variable which an argument names, and those that run another builtin.
-const (
-	assigners = " read printf getopts mapfile readarray unset wait "
-	exporters = " export declare typeset local readonly let integer float "
-	wrappers  = " command builtin noglob nocorrect - "
-)
-
-// call counts each argument that is a name as assigned where the command may be one that assigns.
-func (s *scan) call(n *syntax.CallExpr) {
-	for _, as := range n.Assigns {
-		if len(n.Args) > 0 && as.Name != nil { // a function gets these exported
-			s.exported[as.Name.Value] = true
-		}
-	}
-	assign, export, lasting, set, wrapped := false, false, false, false, true
-	for _, w := range n.Args {
-		text := s.literal(w)
-		switch text {
-		case "cd", "pushd", "popd", "chdir":
-			s.changesDir()
-		}
-		if assign {
-			s.argument(w, export, lasting)
-		}
-		if set && (text == "allexport" || strings.HasPrefix(text, "-") && strings.Contains(text, "a")) {
-			s.allExport = true
-		}
-		if !wrapped {
-			continue
-		}
-		if text == "" {
-			s.changesDir()
-		}
-		repeated := text == "" && s.within(repeats)
-		set = text == "" || text == "set"
-		lasting = lasting || repeated || text != "export" && strings.Contains(exporters, " "+text+" ")
-		export = export || repeated || strings.Contains(exporters, " "+text+" ")
-		assign = assign || export || text == "" || strings.Contains(assigners, " "+text+" ")
-		wrapped = text == "" || text[0] == '-' || strings.Contains(wrappers, " "+text+" ")
-	}
-}
-
-// argument counts the name in an argument as assigned. lasting is for commands after which its value may be another one than assigned.
-func (s *scan) argument(w *syntax.Word, export, lasting bool) {
-	text, _ := s.head(w)
-	if len(text) > 2 && text[0] == '-' {
-		text = text[2:] // printf -vNAME
-	}
-	if end := strings.IndexAny(text, "=[+"); end >= 0 {
-		text = text[:end]
-	}
-	if !identifier.MatchString(text) {
-		return
-	}
-	s.assign(text, false)
-	s.exported[text] = s.exported[text] || export
-	s.volatile[text] = s.volatile[text] || lasting
-}
-
-// declaration notes the names of declare and others. The value of a variable that may be read-only, or local, isn't known.
-func (s *scan) declaration(n *syntax.DeclClause) {
-	for _, arg := range n.Args {
-		switch {
-		case arg.Name != nil:
-			s.exported[arg.Name.Value] = true
-			if n.Variant.Value != "export" {
-				s.volatile[arg.Name.Value] = true
-			}
-		case arg.Value != nil:
-			s.argument(arg.Value, true, n.Variant.Value != "export")
-		}
-	}
 }
 
 func (s *scan) changesDir() {

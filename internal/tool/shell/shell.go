@@ -61,9 +61,10 @@ type analyzer struct {
 	scan    *scan
 	start   *state // before the script's first statement
 
-	expanded int  // bytes, up to maxExpanded
-	nested   int  // levels of eval
-	mutates  bool // the script changes variables, functions, options or the directory
+	named    string // what the current simple command runs, if its text has the name
+	expanded int    // bytes, up to maxExpanded
+	nested   int    // levels of eval
+	mutates  bool   // the script changes variables, functions, options or the directory
 }
 
 func newAnalyzer(d Dialect) *analyzer {

@@ -33,9 +33,10 @@ type state struct {
 // functionPrefix begins the name of the variable that stands for a function: its value is known where the function is certainly defined.
 const functionPrefix = "()"
 
-func (st *state) defined(function string) bool {
+// defined reports whether a function is certainly defined.
+func (a *analyzer) defined(function string, st *state) bool {
 	v, ok := st.lookup(functionPrefix + function)
-	return ok && v.value.Known
+	return ok && v.value.Known && !a.scan.volatileFuncs()
 }
 
 var unknownDir = program.Word{Text: "$PWD"}

@@ -43,7 +43,7 @@ func (a *analyzer) command(s *syntax.Stmt, st *state) (ok, fail *state) {
 	if call, simple := s.Cmd.(*syntax.CallExpr); simple {
 		ok, fail = a.call(call, st)
 		a.redirects(s.Redirs, st)
-		return ok, fail
+		return ok, a.failed(s, st, fail)
 	}
 	a.redirects(s.Redirs, st)
 	if s.Cmd == nil {
@@ -52,7 +52,16 @@ func (a *analyzer) command(s *syntax.Stmt, st *state) (ok, fail *state) {
 		}
 		return st, st
 	}
-	return a.compound(s.Cmd, st)
+	ok, fail = a.compound(s.Cmd, st)
+	return ok, a.failed(s, st, fail)
+}
+
+// failed returns the state after a command that failed, perhaps because of a redirection: then it did nothing.
+func (a *analyzer) failed(s *syntax.Stmt, before, fail *state) *state {
+	if len(s.Redirs) == 0 {
+		return fail
+	}
+	return a.join(before, fail)
 }
 
 func (a *analyzer) compound(cmd syntax.Command, st *state) (ok, fail *state) {

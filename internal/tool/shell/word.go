@@ -61,6 +61,9 @@ func (a *analyzer) word(w *syntax.Word, c position, st *state) []value {
 	if c == single || c == quotedPart {
 		return []value{a.finish(atoms, source, c)}
 	}
+	if a.dialect != Zsh && mayBrace(atoms) && slices.ContainsFunc(w.Parts, extends) {
+		return []value{{Word: program.Word{Text: source, Many: true}}}
+	}
 	alternatives, ok := a.braces(atoms)
 	if !ok || a.dialect == POSIX && len(alternatives) > 1 { // sh may be bash
 		v := a.finish(atoms[:slices.IndexFunc(atoms, func(t atom) bool { return t.is('{') })], source, c)
@@ -77,6 +80,17 @@ func (a *analyzer) word(w *syntax.Word, c position, st *state) []value {
 		}
 	}
 	return values
+}
+
+// extends reports whether a part may expand something else after bash has expanded the braces around it: $x{y,z} is $xy $xz.
+func extends(part syntax.WordPart) bool {
+	switch part := part.(type) {
+	case *syntax.Lit:
+		return dollar.MatchString(part.Value)
+	case *syntax.ParamExp:
+		return part.Short
+	}
+	return false
 }
 
 func (t atom) is(c byte) bool { return t.part == nil && !t.quoted && t.b == c }
@@ -208,7 +222,7 @@ func dollarQuote(text string, next syntax.WordPart) bool {
 }
 
 // dollar matches text with a $ that isn't quoted: the parser doesn't know what it expands.
-var dollar = regexp.MustCompile(`^([^\\$]|\\.)*\$`)
+var dollar = regexp.MustCompile(`(?s)^([^\\$]|\\.)*\$`)
 
 func appendLit(atoms []atom, text string, quoted bool) []atom {
 	if quoted {
