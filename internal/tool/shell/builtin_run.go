@@ -1,6 +1,8 @@
 package shell
 
 import (
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/tool/program"
@@ -161,11 +163,32 @@ func cdBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 	case strings.Trim(letters, "L") != "" && strings.Contains(to.Text, ".."):
 		to = unknownDir
 	}
-	var dirs []program.Word
-	for _, dir := range c.st.dirs {
-		dirs = append(dirs, joinDir(dir, to))
+	return a.enter(c.st, to), c.st.failedCd()
+}
+
+// enter returns the state after cd. Where the shell is because an earlier cd failed, the text doesn't mean to leave that directory upwards:
+// then none is known.
+func (a *analyzer) enter(st *state, to program.Word) *state {
+	var dirs, lost []program.Word
+	for _, dir := range st.dirs {
+		next := joinDir(dir, to)
+		if slices.Contains(st.lost, dir) && !to.Home && !path.IsAbs(to.Text) {
+			if slices.Contains(strings.Split(to.Text, "/"), "..") {
+				next = unknownDir
+			}
+			lost = append(lost, next)
+		}
+		dirs = append(dirs, next)
 	}
-	return c.st.in(dirs...), c.st
+	after := st.in(dirs...)
+	for _, dir := range st.regular() {
+		next := joinDir(dir, to)
+		lost = slices.DeleteFunc(lost, func(d program.Word) bool { return d == next })
+	}
+	if len(lost) > 0 && after.dirs[0] != unknownDir {
+		after.lost = lost
+	}
+	return after
 }
 
 func pushdBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
@@ -177,5 +200,5 @@ func pushdBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 
 func popdBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 	a.mutates = true
-	return c.st.in(unknownDir), c.st
+	return c.st.in(unknownDir), c.st.failedCd()
 }

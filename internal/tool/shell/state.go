@@ -28,6 +28,7 @@ type state struct {
 	vars []variable         // by name
 	env  []program.Variable // the exported ones
 	dirs []program.Word     // each possible working directory
+	lost []program.Word     // those of dirs where the shell only is if a cd failed
 }
 
 // functionPrefix begins the name of the variable that stands for a function: its value is known where the function is certainly defined.
@@ -91,7 +92,7 @@ func (a *analyzer) set(st *state, v variable) *state {
 		v.value = unknownValue(v.name)
 	}
 	i, found := slices.BinarySearchFunc(st.vars, v.name, func(v variable, name string) int { return strings.Compare(v.name, name) })
-	next := &state{dirs: st.dirs}
+	next := &state{dirs: st.dirs, lost: st.lost}
 	switch {
 	case found && st.vars[i] == v:
 		return st
@@ -128,6 +129,36 @@ func (st *state) in(dirs ...program.Word) *state {
 	return &state{vars: st.vars, env: st.env, dirs: dirs}
 }
 
+// failedCd returns the state after a cd that failed.
+func (st *state) failedCd() *state {
+	return &state{vars: st.vars, env: st.env, dirs: st.dirs, lost: st.dirs}
+}
+
+// regular returns the directories in which the shell is although no cd failed.
+func (st *state) regular() (dirs []program.Word) {
+	for _, dir := range st.dirs {
+		if !slices.Contains(st.lost, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// joinDirs returns x in the directories of either.
+func joinDirs(x, y *state) *state {
+	if slices.Equal(x.dirs, y.dirs) && slices.Equal(x.lost, y.lost) {
+		return &state{vars: x.vars, env: x.env, dirs: x.dirs, lost: x.lost}
+	}
+	j := x.in(append(slices.Clone(x.dirs), y.dirs...)...)
+	regular := append(x.regular(), y.regular()...)
+	for _, dir := range j.dirs {
+		if !slices.Contains(regular, dir) {
+			j.lost = append(j.lost, dir)
+		}
+	}
+	return j
+}
+
 // join returns the state after either of two ways.
 func (a *analyzer) join(x, y *state) *state {
 	switch {
@@ -136,10 +167,7 @@ func (a *analyzer) join(x, y *state) *state {
 	case y == nil:
 		return x
 	}
-	j := &state{vars: x.vars, env: x.env, dirs: x.dirs}
-	if !slices.Equal(x.dirs, y.dirs) {
-		j = j.in(append(slices.Clone(x.dirs), y.dirs...)...)
-	}
+	j := joinDirs(x, y)
 	if slices.Equal(x.vars, y.vars) {
 		return j
 	}
