@@ -6,7 +6,7 @@ import (
 )
 
 // braces expands the braces of a word, as bash and zsh do before all else. It isn't ok where the outcome isn't certain or large: braces
-// without a pair, and ranges other than of numbers.
+// without a pair, and ranges other than of numbers and letters.
 func (a *analyzer) braces(atoms []atom) (words [][]atom, ok bool) {
 	if !mayBrace(atoms) {
 		return [][]atom{atoms}, true
@@ -105,7 +105,7 @@ func dotted(atoms []atom) bool {
 	return false
 }
 
-// numberRange expands 1..3}, with neither a step nor leading zeros.
+// numberRange expands 1..3} and a..c}, with neither a step nor leading zeros.
 func numberRange(atoms []atom) (words [][]atom, rest []atom, ok bool) {
 	end := slices.IndexFunc(atoms, func(t atom) bool { return t.is('}') })
 	if end < 4 || end > 20 {
@@ -123,6 +123,9 @@ func numberRange(atoms []atom) (words [][]atom, rest []atom, ok bool) {
 			bounds[n] += string(t.b)
 		}
 	}
+	if words, ok = letterRange(bounds[0], bounds[1]); ok {
+		return words, atoms[end+1:], true
+	}
 	from, err1 := strconv.Atoi(bounds[0])
 	to, err2 := strconv.Atoi(bounds[1])
 	if err1 != nil || err2 != nil || strconv.Itoa(from) != bounds[0] || strconv.Itoa(to) != bounds[1] || max(from-to, to-from) >= maxBraceWords {
@@ -138,6 +141,29 @@ func numberRange(atoms []atom) (words [][]atom, rest []atom, ok bool) {
 			return words, atoms[end+1:], true
 		}
 	}
+}
+
+// letterRange expands a..c, with both letters of one case.
+func letterRange(from, to string) (words [][]atom, ok bool) {
+	if len(from) != 1 || len(to) != 1 || !sameCase(from[0], to[0]) {
+		return nil, false
+	}
+	step := 1
+	if from[0] > to[0] {
+		step = -1
+	}
+	for c := int(from[0]); ; c += step {
+		words = append(words, []atom{{b: byte(c)}})
+		if byte(c) == to[0] {
+			return words, true
+		}
+	}
+}
+
+func sameCase(x, y byte) bool {
+	lower := func(c byte) bool { return 'a' <= c && c <= 'z' }
+	upper := func(c byte) bool { return 'A' <= c && c <= 'Z' }
+	return lower(x) && lower(y) || upper(x) && upper(y)
 }
 
 func appendBytes(text string) (atoms []atom) {

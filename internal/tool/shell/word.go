@@ -183,8 +183,8 @@ func (a *analyzer) parts(parts []syntax.WordPart, quoted bool, st *state) (atoms
 			atoms = append(atoms, a.singleQuoted(part)...)
 		case *syntax.DblQuoted:
 			inner := a.parts(part.Parts, true, st)
-			if part.Dollar { // a translation
-				inner = []atom{{part: &expansion{}}}
+			if part.Dollar { // the text itself without a translation
+				a.unclearNode(part, "is text that a translation may replace")
 			}
 			atoms = append(atoms, mark)
 			atoms = append(atoms, inner...)
