@@ -11,7 +11,10 @@ import (
 var (
 	descriptor = regexp.MustCompile(`^([0-9]+-?|-)$`)
 	standard   = regexp.MustCompile(`^/dev/(stdin|stdout|stderr|fd/[0-9]+)$`)
-	socket     = regexp.MustCompile(`^/dev/(tcp|udp)/([^/]+)/([^/]+)$`)
+	// expandsToItself matches text that an expansion leaves as it is.
+	expandsToItself = regexp.MustCompile(`^[A-Za-z0-9_./+:,@%-]+$`)
+
+	socket = regexp.MustCompile(`^/dev/(tcp|udp)/([^/]+)/([^/]+)$`)
 )
 
 func (a *analyzer) redirects(all []*syntax.Redirect, st *state) {
@@ -56,6 +59,8 @@ func (a *analyzer) redirect(r *syntax.Redirect, st *state) {
 		case standard.MatchString(v.Text):
 		case a.dialect == Bash && strings.HasPrefix(v.Text, "/dev/tcp/"), a.dialect == Bash && strings.HasPrefix(v.Text, "/dev/udp/"):
 			a.socket(v)
+		case r.Op == syntax.DplOut && a.dialect != Zsh && !expandsToItself.MatchString(v.Text):
+			a.unclear(v.Text, "is the target of a redirection that bash expands twice")
 		default:
 			a.file(v.Word, r.Op, st)
 		}

@@ -77,6 +77,9 @@ func (s *scan) visit(n syntax.Node) bool {
 		for strings.HasPrefix(rest, "\\\n") {
 			rest = rest[2:]
 		}
+		if text := s.a.source(n); rest != "" && strings.Contains("<>&", rest[:1]) && strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}") {
+			s.a.unclear(text, "may be assigned a file descriptor") // {a[$(b)]}>c
+		}
 		if strings.HasPrefix(rest, "#") {
 			s.a.unclear(s.a.source(n)+rest[:1], "is a word that the parser ends before #")
 		}
