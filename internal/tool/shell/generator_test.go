@@ -22,7 +22,7 @@ var pieces = []string{
 	"#", "$(p a)", "`p a`", `"$(p b)"`, "$((1+1))", "$((x))", "$(", ")", "(", "$'a'", `$'\n'`, `$'\''`, `$"a"`, "${x:-a}", "${x:-'a'}", `"${x:-'$(p c)'}"`,
 	"${x:=b}", "${#x}", "${x%a}", "${x/a/b}", "$@", `"$@"`, "$1", "$?", "$#", "\\\n", "$\\\n", "\"$\\\n(p j)\"", "\\\n(", "<(p z)", "!", "@(a)", "-v", "--", "\t", "$", "&", "$[1]", "^", "$x[1]",
 	"${x:-$(p i)}", `"${x:-"a b"}"`, `'a'\''b'`, "'$(hidden)'", `"a\"b"`, `"a\\"`, `"\$x"`, "a=b", "a=~", "é", "x=(1 2)", "%", "..", "{1..3}", "${x}}", "a#b",
-	"=p", "(N)", "$PWD", `"$PWD/a"`,
+	"=p", "(N)", "$PWD", `"$PWD/a"`, "${x-<(hidden)}", "${K+>(hidden)}", "${x#<(hidden)}", "$x{a,b}", "{$,x}", "{a..c}", "$\"a\"",
 }
 
 var clean = []string{
@@ -128,7 +128,16 @@ func (g *generator) statement() string {
 }
 
 func (g *generator) simple() string {
-	switch g.IntN(22) {
+	switch g.IntN(25) {
+	case 14:
+		return pick(g, "export", "read", "readonly", "unset", "declare", "unset -f", "command export", "mapfile", "read -ra", "getopts x") + " " +
+			pick(g, "x", "y=p", "{x,y}", "$y", "$y=p", "{x,y}=p", "h", "rem", "p", "\"$x\"") + pick(g, "", " <<<hidden", " <f", " <nofile")
+	case 15:
+		return pick(g, "{ x=p; }", "x=q", "export x=hidden", "{ rem() { :; }; }", "if { x=hidden; } <&9; then :; fi", "exit", "cd d", "time { x=p; }") +
+			pick(g, " <nofile", " <&9", " >nodir/x", " <f") + pick(g, "", " || x=hidden", " && p", "; $x", "\nrem", "; rem")
+	case 16:
+		return pick(g, "e=export; $e x=p", "p() { :; }; p; unset -f p; p", "cd d; cd ..; p", "cd nodir; cd ..; p", "p >& 'a$(hidden)'", "p {a[$(p x)]}>out",
+			"for x in a b; do $y; export $x=hidden; done", "xb=hidden; command $x{b,}", "IFS= read -r x <f; p \"$x\"")
 	case 0:
 		return "cd " + pick(g, "d", "e", "nodir", "e/d", "$x", "", "~", `"$HOME"`, "./d", "-", "e && p") + pick(g, "", "", " && p", " || p", "; p", " || exit")
 	case 1:
