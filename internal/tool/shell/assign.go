@@ -96,7 +96,9 @@ func (a *analyzer) subscript(x syntax.ArithmExpr, st *state) {
 
 // call analyses a simple command.
 func (a *analyzer) call(c *syntax.CallExpr, st *state) (ok, fail *state) {
+	defaults := a.defaults
 	argv := a.words(c.Args, st)
+	defaults = a.defaults - defaults
 	after := st
 	var prefix []program.Variable
 	for _, n := range c.Assigns {
@@ -120,7 +122,15 @@ func (a *analyzer) call(c *syntax.CallExpr, st *state) (ok, fail *state) {
 		a.unclearNode(c.Args[0], "is the name of a program, and isn't known")
 	}
 	a.named = a.scan.command(c.Args)
-	return a.run(argv, prefix, st, true)
+	ok, fail = a.run(argv, prefix, st, true)
+	if defaults > 0 && !a.takes {
+		a.takes = true
+		argv = a.words(c.Args, st)
+		a.takes, a.named = false, a.scan.command(c.Args)
+		ok2, fail2 := a.run(argv, prefix, st, true)
+		return a.join(ok, ok2), a.join(fail, fail2)
+	}
+	return ok, fail
 }
 
 // run analyses a command of which the words are evaluated. functions says whether a function's name stands for the function.

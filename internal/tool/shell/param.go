@@ -38,10 +38,31 @@ func (a *analyzer) param(p *syntax.ParamExp, quoted bool, st *state) []atom {
 		a.inner(p.Repl.Orig, quoted, st)
 		a.inner(p.Repl.With, quoted, st)
 	}
+	if atoms, ok := a.defaultOf(p, quoted, st); ok {
+		return atoms
+	}
 	if p.Exp != nil {
 		many = a.operator(p, quoted, st) || many
 	}
 	return []atom{{part: &expansion{many: many, numeric: numericParam(p)}}}
+}
+
+// defaultOf evaluates ${x:-word} as the word where a.takes. The variable is one that nothing but the environment may have set, by a name
+// which it hardly has.
+func (a *analyzer) defaultOf(p *syntax.ParamExp, quoted bool, st *state) ([]atom, bool) {
+	if p.Exp == nil || p.Exp.Op != syntax.DefaultUnset && p.Exp.Op != syntax.DefaultUnsetOrNull || p.Exp.Word == nil ||
+		p.Param == nil || p.Index != nil || p.NestedParam != nil || p.Flags != nil || p.Excl || p.Length {
+		return nil, false
+	}
+	if name := p.Param.Value; !identifier.MatchString(name) || a.scan.assigned[name] || a.inheritable(name) {
+		return nil, false
+	}
+	if a.defaults++; !a.takes {
+		return nil, false
+	}
+	atoms := a.parts(p.Exp.Word.Parts, quoted, st)
+	splits := !quoted && slices.ContainsFunc(atoms, func(t atom) bool { return t.part == nil && !t.quoted && strings.IndexByte(" \t\n{", t.b) >= 0 })
+	return atoms, !splits
 }
 
 // operator evaluates what follows the name in ${x:-word}, and reports whether it may become several words.

@@ -62,6 +62,8 @@ type analyzer struct {
 	start   *state // before the script's first statement
 
 	named    string // what the current simple command runs, if its text has the name
+	defaults int    // expansions with a default that were met
+	takes    bool   // the default of these
 	expanded int    // bytes, up to maxExpanded
 	nested   int    // levels of eval
 	mutates  bool   // the script changes variables, functions, options or the directory
