@@ -16,7 +16,8 @@
 //
 // After "cd x && y", y runs in x. After "cd x; y", y runs in x or, if cd failed, where the shell was: y is in the effects once for each.
 // A call's Dir isn't known after cd to a word that isn't known, in loops and functions that change the directory, and beyond four
-// possible ones. As in shells, .. removes the name before it (cd -L).
+// possible ones. As in shells, .. removes the name before it (cd -L). Where the shell only is because a cd failed, "cd .." leads to a
+// directory that isn't known: the text doesn't mean to leave the folder in which it starts.
 //
 // # Variables
 //
@@ -33,6 +34,8 @@
 //     here-documents, carriage returns, single-letter expansions of zsh): scan.go and heredoc.go find these and make them unclear. The
 //     parser's panics are caught, and what it recurses on is limited before it starts.
 //   - Names that a shell resolves by its own state (aliases, functions, PATH, hashed commands), and options that change the parsing.
+//   - A loop or a function assigns what a later line names. A name that's assigned must be in the text, not expanded.
+//   - A redirection may fail: then its command did nothing. bash expands the target of >& twice.
 //   - Arithmetic evaluates the values of variables, with the commands in their subscripts: a value must be a number. test -v, printf -v,
 //     read, unset and declare evaluate subscripts too, so that their operands must be known names.
 //   - bash runs /dev/tcp, functions from the environment and BASH_ENV; zsh runs code in glob qualifiers and expansion flags.

@@ -229,10 +229,34 @@ func (s *scan) number(w *syntax.Word) bool {
 	switch part := part.(type) {
 	case *syntax.ArithmExp:
 		return true
+	case *syntax.CmdSubst:
+		return s.counts(part)
 	case *syntax.ParamExp:
 		return numericParam(part)
 	}
 	return false
+}
+
+// counts reports whether a command substitution is the number that wc prints of its input.
+func (s *scan) counts(n *syntax.CmdSubst) bool {
+	if len(n.Stmts) != 1 {
+		return false
+	}
+	last := n.Stmts[0]
+	for {
+		pipe, ok := last.Cmd.(*syntax.BinaryCmd)
+		if last.Negated || last.Background || ok && (pipe.Op != syntax.Pipe || len(last.Redirs) > 0) {
+			return false
+		}
+		if !ok {
+			break
+		}
+		last = pipe.Y
+	}
+	call, ok := last.Cmd.(*syntax.CallExpr)
+	return ok && len(call.Assigns) == 0 && len(call.Args) == 2 && s.literal(call.Args[0]) == "wc" &&
+		slices.Contains([]string{"-l", "-w", "-c", "-m"}, s.literal(call.Args[1])) &&
+		!slices.ContainsFunc(last.Redirs, func(r *syntax.Redirect) bool { return r.Op != syntax.RdrIn || r.N != nil })
 }
 
 // numericParam reports whether an expansion is a number in any case.

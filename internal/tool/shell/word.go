@@ -195,7 +195,7 @@ func (a *analyzer) parts(parts []syntax.WordPart, quoted bool, st *state) (atoms
 			if part.TempFile || part.ReplyVar {
 				a.unclearNode(part, "runs commands in this shell")
 			}
-			atoms = append(atoms, atom{part: &expansion{many: !quoted}})
+			atoms = append(atoms, atom{part: &expansion{many: !quoted, numeric: a.scan.counts(part)}})
 		case *syntax.ProcSubst:
 			a.list(part.Stmts, st)
 			atoms = append(atoms, atom{part: &expansion{}})
