@@ -1,10 +1,12 @@
 package shell
 
 import (
-	"strings"
+	"regexp"
 
 	"mvdan.cc/sh/v3/syntax"
 )
+
+var constant = regexp.MustCompile(`^([1-9][0-9]*|0[0-7]*|0[xX][0-9a-fA-F]+)$`)
 
 // arith judges an arithmetic expression. Shells evaluate the value of a variable as an expression again, with the commands in its
 // subscripts, so that a value must be a number.
@@ -36,7 +38,7 @@ func (a *analyzer) arith(x syntax.ArithmExpr, st *state) {
 func (a *analyzer) arithWord(w *syntax.Word, st *state) {
 	text := w.Lit()
 	switch {
-	case text != "" && strings.Trim(text, "0123456789abcdefABCDEFxX") == "" && text[0] >= '0' && text[0] <= '9':
+	case constant.MatchString(text):
 		return
 	case identifier.MatchString(text):
 		if !a.numberIn(text, st) {

@@ -6,7 +6,7 @@ import "strings"
 const (
 	harmlessLetters = "euxfvmbhnCETt"
 	harmlessSet     = " errexit nounset xtrace noglob verbose pipefail noclobber monitor notify errtrace functrace hashall allexport "
-	harmlessShopt   = " nullglob failglob dotglob globstar extglob nocaseglob nocasematch inherit_errexit huponexit checkwinsize cmdhist " +
+	harmlessShopt   = " nullglob dotglob globstar extglob nocaseglob nocasematch inherit_errexit huponexit checkwinsize cmdhist " +
 		"histappend progcomp globasciiranges "
 	harmlessSetopt = " errexit nounset xtrace verbose pipefail nullglob nonomatch dotglob globdots localoptions noclobber nobeep nohup "
 )

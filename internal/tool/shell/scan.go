@@ -25,6 +25,7 @@ type scan struct {
 
 	allExport  bool // set -a
 	unsetFuncs bool // unset -f
+	discards   bool // bash may discard the rest of a line
 
 	cd      bool // the script changes its directory
 	cdLoop  bool // of these, in a loop, outside subshells
@@ -35,8 +36,8 @@ type scan struct {
 
 var (
 	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	integer    = regexp.MustCompile(`^-?[0-9]{1,18}$`)
-	numbers    = regexp.MustCompile(`^\{-?[0-9]+\.\.-?[0-9]+(\.\.-?[0-9]+)?\}$`)
+	integer    = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,17})$`) // 08 is an error
+	numbers    = regexp.MustCompile(`^\{-?(0|[1-9][0-9]*)\.\.-?(0|[1-9][0-9]*)(\.\.-?[0-9]+)?\}$`)
 )
 
 func scanFile(a *analyzer, file *syntax.File) *scan {
@@ -45,6 +46,7 @@ func scanFile(a *analyzer, file *syntax.File) *scan {
 		arrays: map[string]bool{}, funcs: map[string]bool{}, unset: map[string]bool{}, heredoc: map[int]int{},
 	}
 	syntax.Walk(file, s.visit)
+	s.discard()
 	return s
 }
 
@@ -65,6 +67,7 @@ func (s *scan) visit(n syntax.Node) bool {
 		s.around = append(s.around, n)
 	}
 	s.stack = append(s.stack, n)
+	s.discards = s.discards || s.mayDiscard(n)
 	switch n := n.(type) {
 	case *syntax.Comment:
 		// The parser joins the line after such a comment to the line before it. Shells don't.
