@@ -133,7 +133,7 @@ func (j *judge) fileOf(f *program.File, all []program.File) {
 func (j *judge) pathOf(f *program.File) (p string, ok bool) {
 	name, ok := j.text(f.Path)
 	if !f.Path.Known {
-		if name, ok = j.begins(f.Path); !ok {
+		if name, ok = j.begins(f.Path, j.isOwn(f.Dir)); !ok {
 			return "", false
 		}
 	}
@@ -145,15 +145,24 @@ func (j *judge) pathOf(f *program.File) (p string, ok bool) {
 	return j.within(dir, name), true
 }
 
-// begins is the folder in which the file of an unknown word is. Which file it is decides the kernel.
-func (j *judge) begins(w program.Word) (string, bool) {
+// isOwn reports whether a folder is the call's own, as far as it's known.
+func (j *judge) isOwn(dir program.Word) bool {
+	d, ok := j.folder(dir)
+	return ok && d == j.dir
+}
+
+// begins is the folder in which the file of an unknown word is: "" for the one in which the command runs, which says nothing if that's the
+// call's own. Which file it is decides the kernel.
+func (j *judge) begins(w program.Word, own bool) (string, bool) {
 	prefix, ok := j.text(program.Word{Text: w.Prefix, Home: w.Home})
 	switch i := strings.LastIndexByte(prefix, '/'); {
 	case !w.Home && strings.HasPrefix(w.Text, "~"):
 		j.doubt(w.Text, "names another user's home")
 		return "", false
-	case !ok || i < 0:
+	case !ok:
 		return "", false
+	case i < 0:
+		return "", !own
 	case i == 0:
 		return "/", true
 	default:
@@ -270,8 +279,11 @@ func (j *judge) variable(v program.Variable, dir program.Word) {
 	case kind == program.Plain:
 	case kind == program.CommandLine && v.Value.Known:
 		j.script(&program.Script{Text: v.Value.Text, Shell: "sh", Dir: dir}, 1)
+	case kind == program.CommandPrefix:
+		j.effects(program.Extended(v.Value, dir), 1)
 	case kind == program.CommandLine:
 		j.doubt(v.Name, "is assigned a command that isn't known")
+	case v.Value.Known && !program.HarmfulValue(v.Name, v.Value.Text):
 	case v.Name == "PYTHONPATH" && j.inWorkspace(v.Value): // python runs the programs of the workspace anyway
 	default:
 		j.doubt(v.Name, "is assigned, and programs load or execute what it names")

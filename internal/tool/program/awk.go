@@ -12,7 +12,7 @@ func (in *inspection) checkAwk(w, shown Word) {
 }
 
 func awkIsClear(text string) bool {
-	for _, name := range []string{"system", "getline", "@", "extension", "close", "fflush"} {
+	for _, name := range []string{"system", "getline", "@", "extension", "close", "fflush", "ARGV", "SYMTAB", "PROCINFO"} {
 		if strings.Contains(text, name) {
 			return false
 		}
@@ -100,6 +100,10 @@ func (a *awkLexer) quoted(end byte) bool {
 
 // slash reads a division or a regular expression. After a name or a parenthesis it can be either: it's clear if there's no other slash.
 func (a *awkLexer) slash() bool {
+	if isDigit(a.last) {
+		a.last = '/' // a division: no name after which an expression follows ends with a digit
+		return true
+	}
 	if a.last == 0 || strings.IndexByte("({,;!~&|\n", a.last) >= 0 {
 		a.last = '/'
 		return a.quoted('/')

@@ -70,6 +70,9 @@ func (f *finder) startingPoints() bool {
 	}
 	if len(f.starts) == 0 {
 		f.starts = []Word{Literal(".")}
+		if f.elsewhere() && f.dir.Known {
+			f.file(f.starts[0], Read)
+		}
 	}
 	return true
 }
@@ -90,6 +93,8 @@ func (f *finder) expression() bool {
 	switch {
 	case findRuns[w.Text]:
 		return f.command(w.Text)
+	case w.Text == "-delete":
+		f.delete(w)
 	case w.Text == "-fprintf":
 		values = 2
 	case findValues[w.Text], strings.HasPrefix(w.Text, "-newer") && len(w.Text) == len("-newerXY"):
@@ -109,6 +114,16 @@ func (f *finder) expression() bool {
 	}
 	f.rest = f.rest[min(values, len(f.rest)):]
 	return true
+}
+
+// delete adds what -delete deletes: files of the starting points.
+func (f *finder) delete(w Word) {
+	if len(f.starts) == 0 {
+		f.unclear(w.Text, "deletes files that aren't known")
+	}
+	for _, s := range f.starts {
+		f.file(s, Delete)
+	}
 }
 
 // command takes the command of -exec and the like up to its end.
@@ -145,6 +160,14 @@ func mayAct(w Word) bool {
 	return !w.Known && text == "" || strings.HasPrefix(text, "-exec") || strings.HasPrefix(text, "-ok") || strings.HasPrefix(text, "-f")
 }
 
+// beneath is how the names of what find finds begin, but for the starting point itself.
+func beneath(start Word) string {
+	if start.Known && start.Text != "" && !strings.HasSuffix(start.Text, "/") {
+		return start.Text + "/"
+	}
+	return start.certain()
+}
+
 // emit adds the calls of an action: one for each of a few starting points, as the names that are found begin with theirs.
 func (f *finder) emit(action string, argv []Word, many bool) {
 	dir := f.dir
@@ -161,7 +184,7 @@ func (f *finder) emit(action string, argv []Word, many bool) {
 		for i, w := range argv {
 			call[i] = w.without("{}")
 			if strings.HasPrefix(w.certain(), "{}") {
-				call[i].Prefix = s.certain()
+				call[i].Prefix = beneath(s)
 				call[i].Many = many
 			}
 		}

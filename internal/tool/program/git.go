@@ -21,6 +21,9 @@ var gitHarmless = fieldSet(`user. author. committer. color. advice. column. log.
 var gitCommands = fieldSet(`core.pager core.editor sequence.editor core.sshcommand core.askpass diff.external interactive.difffilter
 	core.fsmonitor core.gitproxy`)
 
+// gitPagers are those of them to which git adds no words.
+var gitPagers = fieldSet("core.pager interactive.difffilter")
+
 // checkGitConfig is for git -c and the like: KEY=VALUE, or KEY alone, which means true.
 func (in *inspection) checkGitConfig(w, shown Word) {
 	text := w.certain()
@@ -32,7 +35,9 @@ func (in *inspection) checkGitConfig(w, shown Word) {
 	key = strings.ToLower(key)
 	section, name, _ := strings.Cut(key, ".")
 	switch {
-	case gitHarmless[key], gitHarmless[section+"."] && !strings.Contains(name, "command") && !strings.Contains(name, "cmd"):
+	case key == "format.outputdirectory":
+		in.file(w.after(min(len(key)+1, len(text))), Write)
+	case gitHarmless[key], gitHarmless[section+"."] && !strings.Contains(name, "command") && !strings.Contains(name, "cmd") && !strings.Contains(name, "hook"):
 	case w.Known && (key == "core.hookspath" && value == "/dev/null" || key == "credential.helper" && ok && value == "" ||
 		key == "core.fsmonitor" && (value == "false" || value == "true" || value == "")):
 	case gitCommands[key] || section == "pager" || section == "alias" && strings.HasPrefix(value, "!"):
@@ -43,7 +48,11 @@ func (in *inspection) checkGitConfig(w, shown Word) {
 		if !ok || w.Known && (value == "" || value == "true" || value == "false") {
 			return
 		}
-		in.script("sh", w.after(n), shown)
+		if value := w.after(n); section == "pager" || gitPagers[key] {
+			in.script("sh", value, shown)
+		} else {
+			in.extended(value, shown)
+		}
 	default:
 		in.unclear(shown.Text, "is a setting with which git can run a program")
 	}
@@ -54,7 +63,12 @@ func applyGitDir(in *inspection, w, shown Word) {
 	if text := strings.TrimSuffix(w.Text, "/"); !w.Known || baseName(text) != ".git" {
 		in.unclear(shown.Text, "has settings with which git can run programs")
 	}
+	in.gitFolders = append(in.gitFolders, w)
 }
+
+// gitReads are the commands that change nothing in the repository, and in its files.
+var gitReads = fieldSet(`annotate blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files diff-index diff-tree for-each-ref
+	grep log ls-files ls-remote ls-tree merge-base name-rev rev-list rev-parse shortlog show show-branch show-ref status var whatchanged`)
 
 // checkGitURL is for repositories: git runs a program for each TRANSPORT::ADDRESS.
 func (in *inspection) checkGitURL(w, shown Word) {
@@ -90,7 +104,30 @@ func takeGitCommand(in *inspection, w Word, words []Word) {
 		in.unclear(w.Text, "isn't a listed command of git: it may be an alias, or another program")
 		return
 	}
+	access := Write
+	if gitReads[w.Text] {
+		access = Read
+	}
+	for _, folder := range in.gitFolders {
+		in.file(folder, access)
+	}
 	takeSubcommand(in, w, words)
+}
+
+// gitStrategies are the ways to merge that git has. For another one it runs a program.
+var gitStrategies = fieldSet("ort recursive resolve octopus ours subtree")
+
+func applyGitStrategy(in *inspection, w, shown Word) {
+	if !w.Known || !gitStrategies[w.Text] {
+		in.unclear(shown.Text, "isn't a strategy of git: it may be a program")
+	}
+}
+
+// applyGitPath is for operands that may be files of no repository.
+func applyGitPath(in *inspection, w, _ Word) {
+	if text := w.certain(); strings.HasPrefix(text, "/") || text == ".." || strings.HasPrefix(text, "../") || w.Home {
+		in.file(w, Read)
+	}
 }
 
 // gitConfigReads are the words with which git config only reads, or only removes.
@@ -102,20 +139,41 @@ var gitConfigValues = fieldSet("-f --file --blob --type -t --default --comment -
 
 // inspectGitConfig is for git config: it's unclear if it writes a setting that isn't harmless.
 func inspectGitConfig(in *inspection, words []Word) {
+	access := Read
+	if in.writesGitConfig(words) {
+		access = Write
+	}
+	for i, w := range words {
+		text := w.certain()
+		switch file, attached := strings.CutPrefix(text, "--file="); {
+		case attached:
+			in.file(w.after(len(text)-len(file)), access)
+		case text == "-f" || text == "--file":
+			if i+1 < len(words) {
+				in.file(words[i+1], access)
+			}
+		case strings.HasPrefix(text, "-f"):
+			in.file(w.after(2), access)
+		}
+	}
+}
+
+// writesGitConfig reports whether git config writes settings.
+func (in *inspection) writesGitConfig(words []Word) bool {
 	var ops []Word
 	for i := 0; i < len(words); i++ {
 		switch w := words[i]; {
 		case !w.Known && len(ops) < 2:
 			in.unclear(w.Text, "may be a setting with which git can run a program")
-			return
+			return true
 		case len(ops) == 0 && gitConfigReads[w.Text]:
-			return
+			return strings.Contains(w.Text, "unset") || strings.Contains(w.Text, "remove")
 		case strings.HasSuffix(w.Text, "rename-section"):
 			in.unclear(w.Text, "can give other settings their effect")
-			return
+			return true
 		case len(ops) == 0 && (w.Text == "-e" || w.Text == "--edit" || w.Text == "edit"):
 			in.unclear(w.Text, "starts an editor")
-			return
+			return true
 		case gitConfigValues[w.Text]:
 			i++
 		case strings.HasPrefix(w.certain(), "-") && len(ops) < 2, len(ops) == 0 && w.Text == "set":
@@ -124,18 +182,19 @@ func inspectGitConfig(in *inspection, words []Word) {
 		}
 	}
 	if len(ops) < 2 {
-		return
+		return false
 	}
 	if gitSettingRuns(ops[0].Text) {
 		in.unclear(ops[0].Text, "is a setting with which git can run a program")
 	}
+	return true
 }
 
 // gitSettingRuns reports whether git can run a program because of some value of a setting.
 func gitSettingRuns(key string) bool {
 	in := &inspection{out: new(Effects), name: "git"}
 	in.checkGitConfig(Literal(key+"=?"), Literal(key))
-	return len(in.out.Unclear)+len(in.out.Scripts) > 0
+	return len(in.out.Unclear)+len(in.out.Scripts)+len(in.out.Files) > 0
 }
 
 // applyGitEnvironment is for git --config-env: KEY=VARIABLE.
@@ -144,13 +203,6 @@ func applyGitEnvironment(in *inspection, w, shown Word) {
 	if i := strings.LastIndexByte(key, '='); i < 0 || gitSettingRuns(key[:i]) {
 		in.unclear(shown.Text, "is a setting with which git can run a program")
 	}
-}
-
-// applyTransport is for the address of a repository that git only records.
-func applyTransport(in *inspection, w, shown Word) {
-	urls := in.out.URLs
-	in.checkGitURL(w, shown)
-	in.out.URLs = urls
 }
 
 // inspectForeach is for git submodule foreach.

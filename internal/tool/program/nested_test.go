@@ -37,10 +37,10 @@ func TestNested(t *testing.T) {
 		"env A=1 nice -n 5 timeout 9 ls -l":                              "run A=1 ls -l",
 		"sudo -u x env -C /d nohup rm f":                                 "delete in /d: f",
 		"xargs -0 env -i timeout 5 sh -c 'rm x'":                         "sh 'rm x'",
-		"find . -exec nice env B=2 sed -i 1ex {} ;":                      "unclear ex",
+		"find . -exec nice env B=2 sed -i 1ex {} ;":                      "unclear ex; write {}",
 		"env -S 'nice -5 stdbuf -oL tar' -cf a -I ./x f":                 "write a; run ./x <…>",
 		"timeout 5 xargs -I{} nice {} x":                                 "unclear {}",
-		"nice find d -execdir xargs sort -o out --compress-p ./x ;":      "unclear input of xargs; run in the folder of each file that find finds: ./x <…>",
+		"nice find d -execdir xargs sort -o out --compress-p ./x ;":      "unclear input of xargs; write in the folder of each file that find finds: out; run in the folder of each file that find finds: ./x <…>",
 		"env -C a env -C b env -C c touch f":                             "write in a/b/c: f",
 		"env A=1 B=2 env -u A env -i C=3 env ls":                         "run C=3 ls",
 		"busybox nice busybox timeout 5 busybox sh -c id":                "sh 'id'",
@@ -77,9 +77,80 @@ func TestEveryday(t *testing.T) {
 	}
 }
 
+// TestFolders: what a call does in another folder is judged there.
+func TestFolders(t *testing.T) {
+	for argv, want := range map[string]string{
+		"env -C /outside rm s*":                  "delete in /outside: s*",
+		"env -C /outside rm \"$x\"":              "delete in /outside: $x",
+		"env -C /outside cat s ./t*":             "read in /outside: s; read in /outside: ./t*",
+		"env -C \"$d\" rm secret":                "delete in $d: secret",
+		"env -C \"$d\" rm /x/secret":             "delete in $d: /x/secret",
+		"env -C d ls":                            "read in d: .",
+		"env -C d ls x":                          "read in d: x",
+		"env -C d grep -r x":                     "read in d: .",
+		"env -C d grep -rn x y":                  "read in d: y",
+		"env -C d grep x":                        "nothing",
+		"env -C d find -name secret -delete":     "read in d: .; delete in d: .",
+		"env -C d rg x":                          "read in d: .",
+		"env -C d rg x y":                        "read in d: y",
+		"env -C d du -sh":                        "read in d: .",
+		"env -C d tree":                          "read in d: .",
+		"env -C d fd x":                          "read in d: .",
+		"env -C / ls":                            "read in /: .",
+		"env -C \"$d\" ls":                       "nothing",
+		"env -C d tar xf /a.tar":                 "read in d: /a.tar; write in d: .",
+		"env -C d git init":                      "write in d: .",
+		"env -C . rm *.o":                        "nothing",
+		"rm *.o":                                 "nothing",
+		"git -c diff.external='env -u X' diff f": "unclear further arguments",
+		"git -c alias.lfs=!env lfs id":           "unclear further arguments",
+		"git grep -Oenv hi":                      "unclear further arguments",
+		"git -c core.sshCommand=env fetch":       "unclear further arguments",
+		"git -c alias.x=!xargs x":                "unclear x; unclear further arguments",
+		"xargs -I{} -L1 env":                     "unclear input of xargs",
+		"xargs -I{} env":                         "nothing",
+	} {
+		e := Inspect(&Call{Argv: parseWords(argv)})
+		for len(e.Calls) > 0 {
+			inner := Inspect(&e.Calls[0])
+			e.Calls = e.Calls[1:]
+			e.Add(inner)
+		}
+		if got := describe(e); got != want {
+			t.Errorf("%s\n got %s\nwant %s", argv, got, want)
+		}
+	}
+}
+
+func TestHarmfulValue(t *testing.T) {
+	for assigned, want := range map[string]bool{
+		"NODE_OPTIONS=--max-old-space-size=4096":               false,
+		"NODE_OPTIONS=--max-old-space-size=4096 --require=./x": true,
+		"NODE_OPTIONS=--require ./x":                           true,
+		"GOFLAGS=-mod=mod":                                     false,
+		"GOFLAGS=-mod=mod -toolexec=./x":                       true,
+		"GOCACHE=/tmp/x":                                       false,
+		"CFLAGS=-O2 -g -Wall -Wextra -std=c++17 -fPIC -DX=1":   false,
+		"CFLAGS=-O2 -Bx":                                       true,
+		"CFLAGS=-fplugin=./x":                                  true,
+		"CFLAGS=-Wl,-plugin,x":                                 true,
+		"CFLAGS=-wrapper x":                                    true,
+		"CFLAGS=-specs=x":                                      true,
+		"CFLAGS=@x":                                            true,
+		"LD_PRELOAD=":                                          true,
+		"CI=true":                                              false,
+	} {
+		name, value, _ := strings.Cut(assigned, "=")
+		if got := HarmfulValue(name, value); got != want {
+			t.Errorf("HarmfulValue(%s, %s) = %v", name, value, got)
+		}
+	}
+}
+
 func TestRiskyVariable(t *testing.T) {
 	for kind, names := range map[Kind]string{
-		CommandLine: "PAGER GIT_PAGER MANPAGER EDITOR VISUAL GIT_EDITOR GIT_SSH_COMMAND GIT_SEQUENCE_EDITOR LESSOPEN BROWSER FCEDIT GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS",
+		CommandLine:   "PAGER GIT_PAGER MANPAGER",
+		CommandPrefix: "EDITOR VISUAL GIT_EDITOR GIT_SSH_COMMAND GIT_SEQUENCE_EDITOR LESSOPEN BROWSER FCEDIT GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS",
 		Risky: `LD_PRELOAD LD_LIBRARY_PATH DYLD_INSERT_LIBRARIES PYTHONPATH PYTHONSTARTUP PYTHONHOME NODE_OPTIONS NODE_PATH PERL5OPT PERL5LIB RUBYOPT RUBYLIB
 			JAVA_TOOL_OPTIONS BASH_ENV ENV GIT_CONFIG GIT_CONFIG_GLOBAL GIT_CONFIG_COUNT GIT_EXEC_PATH GIT_DIR GIT_TEMPLATE_DIR GIT_SSH GIT_PROXY_COMMAND PATH IFS HOME
 			XDG_CONFIG_HOME npm_config_script_shell PIP_INDEX_URL CARGO_HOME RUSTC_WRAPPER GOFLAGS CC CXX MAKEFLAGS AWKPATH LUA_INIT PHPRC GCONV_PATH TAR_OPTIONS

@@ -41,6 +41,7 @@ type inspection struct {
 	last     string
 	words    []Word // that aren't parsed yet
 	operands []Word
+	here     bool // without operands of the last kind, it's about the folder in which it runs
 	ended    bool // no more options
 	guess    bool // an option wasn't known: it may take the next word as its value
 	shaky    bool // a word may be an option, none or several: the positions of operands are uncertain
@@ -48,13 +49,16 @@ type inspection struct {
 	used     bool // it has its command or code, or only prints something about itself
 
 	replace   string // of xargs: what its input replaces in the command; "" to append it
+	appends   bool   // it has an option that may cancel replace
 	sedScript []string
 	tar       tarring
+
+	gitFolders []Word
 }
 
 // run parses the words after the program's name (or its subcommand's) by its entry.
 func (in *inspection) run(e *entry, words []Word) {
-	in.entry, in.leads, in.rest, in.last = e, e.leads, e.rest, e.last
+	in.entry, in.leads, in.rest, in.last, in.here = e, e.leads, e.rest, e.last, e.here
 	in.words, in.operands, in.ended, in.done = words, nil, false, false
 	if e.whole != "" {
 		in.done, in.used = true, true
@@ -87,6 +91,9 @@ func (in *inspection) finish() {
 		for _, w := range ops {
 			in.apply(in.rest, w, w)
 		}
+		if in.here && len(ops) == 0 && !in.shaky && in.elsewhere() && in.dir.Known {
+			in.apply(in.rest, Literal("."), Literal("."))
+		}
 	}
 	if len(in.sedScript) > 0 {
 		in.checkSed(strings.Join(in.sedScript, "\n"))
@@ -101,6 +108,11 @@ func (in *inspection) apply(role string, w, shown Word) {
 	for r := range strings.SplitSeq(role, "+") {
 		roles[r](in, w, shown)
 	}
+}
+
+// elsewhere reports whether the program runs in another folder than the call.
+func (in *inspection) elsewhere() bool {
+	return in.dir.Text != "" && (!in.dir.Known || in.dir.Text != ".")
 }
 
 // maxUnclear bounds the list of what's unclear: one entry is enough for a decision, and a call may have a million words.
@@ -148,18 +160,12 @@ func (in *inspection) variables() []Variable {
 	return append(all, in.added...)
 }
 
-// file adds a file if it's certain which one it is, or in which folder.
+// file adds a file if it's certain which one it is, or in which folder. In the call's own folder, one that isn't known says nothing.
 func (in *inspection) file(w Word, a Access) {
-	name := w.Text
-	if !w.Known {
-		if name = w.Prefix; !strings.Contains(name, "/") && !strings.HasPrefix(w.Text, "~") {
-			return
-		}
-	}
-	if in.guess || w.Known && (name == "" || name == "-" && a != Delete) {
+	if !w.Known && !strings.Contains(w.Prefix, "/") && !strings.HasPrefix(w.Text, "~") && !in.elsewhere() {
 		return
 	}
-	if !in.dir.Known && in.dir.Text != "" && !strings.HasPrefix(name, "/") && !w.Home {
+	if in.guess || w.Known && (w.Text == "" || w.Text == "-" && a != Delete) {
 		return
 	}
 	in.out.Files = append(in.out.Files, File{Path: w, Dir: in.dir, Access: a})

@@ -7,8 +7,8 @@ var roles map[string]func(in *inspection, w, shown Word)
 
 // executing are the roles with which a program runs a program, or loads code.
 var executing = map[string]bool{
-	"sh": true, "line": true, "prog": true, "code": true, "runs": true, "load": true, "elsewhere": true, "awk": true, "sed": true,
-	"sshopt": true, "gitconf": true, "gitenvconf": true, "transport": true, "fromremote": true, "toremote": true, "perlc": true, "giturl": true, "makevar": true, "ldflags": true, "split": true, "atfile": true, "perlmod": true,
+	"sh": true, "shwith": true, "line": true, "prog": true, "code": true, "runs": true, "load": true, "elsewhere": true, "awk": true, "sed": true,
+	"sshopt": true, "gitconf": true, "gitenvconf": true, "fromremote": true, "toremote": true, "perlc": true, "giturl": true, "makevar": true, "ldflags": true, "split": true, "atfile": true, "perlmod": true,
 	"module": true, "address": true, "checkpoint": true, "shellvar": true, "remote": true,
 	"archive": true, "cmake": true, "cmakevar": true, "linker": true, "gitpager": true, "tracefile": true, "javax": true, "makefile": true, "pager": true, "gitdir": true, "stdin": true,
 }
@@ -21,24 +21,31 @@ var nones = map[string]string{
 
 func init() {
 	roles = map[string]func(in *inspection, w, shown Word){
-		"_":      func(*inspection, Word, Word) {},
-		"done":   func(in *inspection, _, _ Word) { in.used = true },
-		"stop":   func(in *inspection, _, _ Word) { in.done, in.used = true, true },
-		"read":   func(in *inspection, w, _ Word) { in.file(w, Read) },
-		"list":   func(in *inspection, w, _ Word) { in.file(w, Read) },
-		"write":  func(in *inspection, w, _ Word) { in.file(w, Write) },
-		"delete": func(in *inspection, w, _ Word) { in.file(w, Delete) },
-		"folder": func(in *inspection, w, _ Word) { in.dir = inFolder(in.dir, w) },
-		"at":     applyAt,
-		"url":    applyURL,
-		"env":    applyEnv,
-		"unset":  applyUnset,
-		"clear":  func(in *inspection, _, _ Word) { in.env = nil },
+		"_":           func(*inspection, Word, Word) {},
+		"done":        func(in *inspection, _, _ Word) { in.used = true },
+		"stop":        func(in *inspection, _, _ Word) { in.done, in.used = true, true },
+		"read":        func(in *inspection, w, _ Word) { in.file(w, Read) },
+		"list":        func(in *inspection, w, _ Word) { in.file(w, Read) },
+		"write":       func(in *inspection, w, _ Word) { in.file(w, Write) },
+		"delete":      func(in *inspection, w, _ Word) { in.file(w, Delete) },
+		"folder":      func(in *inspection, w, _ Word) { in.dir = inFolder(in.dir, w) },
+		"here":        func(in *inspection, _, _ Word) { in.here = true },
+		"at":          applyAt,
+		"url":         applyURL,
+		"reroute":     applyReroute,
+		"form":        applyForm,
+		"upload":      applyUpload,
+		"cookie":      applyCookie,
+		"certificate": applyCertificate,
+		"env":         applyEnv,
+		"unset":       applyUnset,
+		"clear":       func(in *inspection, _, _ Word) { in.env = nil },
 
-		"sh":   func(in *inspection, w, shown Word) { in.script("sh", w, shown) },
-		"line": applyLine,
-		"prog": applyProgram,
-		"code": func(in *inspection, _, s Word) { in.used = true; in.unclear(s.Text, "is code for "+in.name) },
+		"sh":     func(in *inspection, w, shown Word) { in.script("sh", w, shown) },
+		"shwith": func(in *inspection, w, shown Word) { in.extended(w, shown) },
+		"line":   applyLine,
+		"prog":   applyProgram,
+		"code":   func(in *inspection, _, s Word) { in.used = true; in.unclear(s.Text, "is code for "+in.name) },
 		"runs": func(in *inspection, _, s Word) {
 			in.used = true
 			in.unclear(s.Text, "can make "+in.name+" run a program")
@@ -51,22 +58,24 @@ func init() {
 		"stdin":     func(in *inspection, _, _ Word) { in.used = true; in.unclear(in.name, nones["stdin"]) },
 		"shell":     func(in *inspection, _, _ Word) { in.used = true; in.unclear(in.name, nones["shell"]) },
 
-		"settings":   func(in *inspection, _, s Word) { in.unclear(s.Text, "has further options for "+in.name) },
-		"gitenvconf": applyGitEnvironment,
-		"transport":  applyTransport,
-		"perlword":   applyPerlWord,
-		"perlc":      applyPerlUnicode,
-		"fromremote": func(in *inspection, w, s Word) { in.remote(w, s, Read) },
-		"toremote":   func(in *inspection, w, s Word) { in.remote(w, s, Write) },
-		"configured": func(in *inspection, _, s Word) { in.unclear(s.Text, "makes git run a program that its settings name") },
-		"gitpager":   applyGitPager,
-		"chmodmode":  func(*inspection, Word, Word) {},
-		"linker":     applyLinker,
-		"cmakevar":   applyCMakeVariable,
-		"cmake":      applyCMakeTool,
-		"kubectl":    applyKubectl,
-		"dataat":     applyData,
-		"proxy":      applyProxy,
+		"settings":    func(in *inspection, _, s Word) { in.unclear(s.Text, "has further options for "+in.name) },
+		"gitenvconf":  applyGitEnvironment,
+		"gitstrategy": applyGitStrategy,
+		"gitpath":     applyGitPath,
+		"gittree":     func(in *inspection, w, _ Word) { in.gitFolders = append(in.gitFolders, w) },
+		"perlword":    applyPerlWord,
+		"perlc":       applyPerlUnicode,
+		"fromremote":  func(in *inspection, w, s Word) { in.remote(w, s, Read) },
+		"toremote":    func(in *inspection, w, s Word) { in.remote(w, s, Write) },
+		"configured":  func(in *inspection, _, s Word) { in.unclear(s.Text, "makes git run a program that its settings name") },
+		"gitpager":    applyGitPager,
+		"chmodmode":   func(*inspection, Word, Word) {},
+		"linker":      applyLinker,
+		"cmakevar":    applyCMakeVariable,
+		"cmake":       applyCMakeTool,
+		"kubectl":     applyKubectl,
+		"dataat":      applyData,
+		"proxy":       applyProxy,
 		"listens": func(in *inspection, _, s Word) {
 			in.used = true
 			in.unclear(s.Text, "makes "+in.name+" wait for connections")
@@ -86,20 +95,26 @@ func init() {
 			}
 		},
 
-		"replace":  func(in *inspection, w, _ Word) { in.replaceBy(w) },
-		"split":    applySplit,
-		"redirect": applyRedirect,
-		"awk":      func(in *inspection, w, s Word) { in.checkAwk(w, s) },
-		"sed":      applySed,
-		"makevar":  applyMakeVariable,
-		"ldflags":  applyLinkerFlags,
-		"atfile":   applyAtFile,
-		"perlmod":  applyPerlModule,
-		"address":  applyAddress,
-		"module":   applyModule,
-		"shellvar": applyShellVariable,
-		"remote":   func(in *inspection, w, s Word) { in.isRemote(w, s) },
-		"tardir":   func(in *inspection, w, _ Word) { in.tar.directory = append(in.tar.directory, w) },
+		"appends":   func(in *inspection, _, _ Word) { in.appends = true },
+		"replace":   func(in *inspection, w, _ Word) { in.replaceBy(w) },
+		"split":     applySplit,
+		"redirect":  applyRedirect,
+		"awk":       func(in *inspection, w, s Word) { in.checkAwk(w, s) },
+		"sed":       applySed,
+		"sedbackup": applySedBackup,
+		"makevar":   applyMakeVariable,
+		"ldflags":   applyLinkerFlags,
+		"atfile":    applyAtFile,
+		"perlmod":   applyPerlModule,
+		"address":   applyAddress,
+		"module":    applyModule,
+		"shellvar":  applyShellVariable,
+		"remote":    func(in *inspection, w, s Word) { in.isRemote(w, s) },
+		"tardir": func(in *inspection, w, _ Word) {
+			in.tar.directory = append(in.tar.directory, tarFolder{w, len(in.operands)})
+		},
+		"tartop":   func(in *inspection, w, _ Word) { in.tar.top = append(in.tar.top, w) },
+		"removes":  func(in *inspection, _, _ Word) { in.tar.removes = true },
 		"creates":  func(in *inspection, _, _ Word) { in.tar.creates = true },
 		"extracts": func(in *inspection, _, _ Word) { in.tar.extracts = true },
 		"local":    func(in *inspection, _, _ Word) { in.tar.local = true },
@@ -116,28 +131,6 @@ func init() {
 
 func where(name string) string {
 	return "is run by " + name + " elsewhere: outside this sandbox, or on another machine"
-}
-
-// applyAt is for a file after "@", as in curl -d @FILE.
-func applyAt(in *inspection, w, _ Word) {
-	text := w.Text
-	if i := strings.IndexByte(text, '@'); w.Known && i >= 0 {
-		name, _, _ := strings.Cut(text[i+1:], ";")
-		in.file(Literal(name), Read)
-	}
-}
-
-func applyURL(in *inspection, w, _ Word) {
-	if !w.Known && !w.Many {
-		in.out.URLs = append(in.out.URLs, URL{w})
-	}
-	if !w.Known || w.Text == "" || strings.ContainsAny(w.Text, "{}[] ") && !strings.Contains(w.Text, "://[") {
-		return // a pattern of curl
-	}
-	if !strings.Contains(w.Text, "://") {
-		w = Literal("http://" + w.Text)
-	}
-	in.out.URLs = append(in.out.URLs, URL{w})
 }
 
 func applyEnv(in *inspection, w, _ Word) {
@@ -182,15 +175,6 @@ func applySplit(in *inspection, w, shown Word) {
 func applyRedirect(in *inspection, w, _ Word) {
 	if !strings.HasPrefix(w.Text, "/dev/") {
 		in.file(w, Write)
-	}
-}
-
-// applyMakeVariable is for make's NAME=VALUE, which recipes expand in shell commands.
-func applyMakeVariable(in *inspection, w, shown Word) {
-	name, value, _ := strings.Cut(w.Text, "=")
-	name = strings.TrimRight(name, ":+?! ")
-	if !w.Known || !isPlain(value) || name == "SHELL" || name == ".SHELLFLAGS" || RiskyVariable(name) != Plain {
-		in.unclear(shown.Text, "is a variable that make's recipes execute")
 	}
 }
 

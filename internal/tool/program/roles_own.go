@@ -9,7 +9,7 @@ func applyGitPager(in *inspection, w, shown Word) {
 	if w.Known && w.Text == "" {
 		in.unclear(shown.Text, "makes git run a program that its settings name")
 	} else {
-		in.script("sh", w, shown)
+		in.extended(w, shown)
 	}
 }
 
@@ -38,29 +38,6 @@ var kubectlElsewhere = fieldSet("exec cp run attach debug port-forward proxy edi
 func applyKubectl(in *inspection, w, _ Word) {
 	if kubectlElsewhere[w.Text] {
 		in.unclear(w.Text, where(in.name))
-	}
-}
-
-// applyData is for curl -d and -H: @FILE, or data.
-func applyData(in *inspection, w, _ Word) {
-	if w.Known && strings.HasPrefix(w.Text, "@") {
-		in.file(Literal(w.Text[1:]), Read)
-	}
-}
-
-// applyProxy is for curl's proxies, to which it connects instead.
-func applyProxy(in *inspection, w, shown Word) {
-	if w.Known && w.Text != "" {
-		_, rest, ok := strings.Cut(w.Text, "://")
-		if !ok {
-			rest = w.Text
-		}
-		host, _, _ := strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "/")
-		if isPlain(host) && strings.Contains(host, ":") {
-			in.out.URLs = append(in.out.URLs, URL{Literal("tcp://" + host)})
-			return
-		}
-		in.unclear(shown.Text, "is a proxy that isn't understood")
 	}
 }
 
@@ -144,5 +121,18 @@ func applyPerlWord(in *inspection, w, shown Word) {
 func applyPerlUnicode(in *inspection, w, shown Word) {
 	if !w.Known || strings.Trim(w.Text, "IOEioADSLa0123456789") != "" {
 		in.stop(shown.Text, "may have code for perl")
+	}
+}
+
+// applySedBackup is for sed -i: if the suffix of the backup has a "*" and a "/", it's a path.
+func applySedBackup(in *inspection, w, shown Word) {
+	before, _, _ := strings.Cut(w.certain(), "*")
+	slash := strings.LastIndexByte(w.Text, '/')
+	switch {
+	case w.Known && slash < 0:
+	case w.Known && slash < len(before):
+		in.file(Word{Text: w.Text, Prefix: before}, Write)
+	default:
+		in.unclear(shown.Text, "may be the path of a backup")
 	}
 }

@@ -30,6 +30,7 @@ import (
 //	posix         options end at the first operand
 //	single        long options begin with a single dash as well
 //	none=WHAT     without operands it does what nones has
+//	here          without operands, it's about the folder in which it runs
 //	strict        what isn't known about an option is unclear, as for a program whose operands are a command
 //
 //go:embed tables
@@ -40,6 +41,7 @@ type entry struct {
 	name    string
 	posix   bool
 	single  bool
+	here    bool
 	strict  bool // the position of each word decides what is executed
 	risky   bool // it has options that run programs
 	none    string
@@ -163,6 +165,8 @@ func (e *entry) addFlags(text string) {
 			e.single = true
 		case "strict":
 			e.strict = true
+		case "here":
+			e.here = true
 		case "none":
 			e.none = value
 			if nones[value] == "" {

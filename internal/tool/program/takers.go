@@ -1,6 +1,9 @@
 package program
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // takers are the roles of an operand that takes all further words.
 var takers map[string]func(in *inspection, w Word, words []Word)
@@ -57,14 +60,18 @@ func takeCommandElsewhere(in *inspection, w Word, words []Word) {
 // takeCommandWithInput is for xargs, which adds its input, or puts it where the command has a certain text.
 func takeCommandWithInput(in *inspection, w Word, words []Word) {
 	argv := append([]Word{w}, words...)
+	input := Word{Text: "input of " + in.name, Many: true}
 	if in.replace == "" {
-		in.call(append(argv, Word{Text: "input of " + in.name, Many: true}))
+		in.call(append(argv, input))
 		return
 	}
 	for i := range argv {
 		argv[i] = argv[i].without(in.replace)
 	}
 	in.call(argv)
+	if in.appends {
+		in.call(append(slices.Clone(argv), input))
+	}
 }
 
 // without returns the word, not known from the text on that is to be replaced.

@@ -35,10 +35,18 @@ func undashed(e *entry, letters string, rest []Word) (words []Word) {
 // tarring is what one tar does.
 type tarring struct {
 	archive   []Word
-	directory []Word // of -C
+	directory []tarFolder
+	top       []Word // of --one-top-level
 	creates   bool
+	removes   bool
 	extracts  bool
 	local     bool
+}
+
+// tarFolder is one of -C, which is relative to the one before it, and counts for the operands after it.
+type tarFolder struct {
+	name     Word
+	operands int // before it
 }
 
 // applyArchive is for tar -f: a file, or HOST:FILE, which tar reaches with another program.
@@ -56,20 +64,40 @@ func (in *inspection) finishTar() {
 		}
 	}
 	dir := in.dir
-	for _, d := range t.directory {
-		in.dir = inFolder(in.dir, d)
-	}
 	switch {
-	case len(t.directory) > 1:
 	case t.creates:
-		for _, w := range in.operands {
-			in.file(w, Read)
-		}
-	case t.extracts && len(t.directory) == 1:
-		in.dir = dir
-		in.file(t.directory[0], Write)
+		in.tarSources()
+	case t.extracts:
+		in.tarTargets()
 	}
 	in.dir = dir
+}
+
+// tarSources adds what goes into an archive.
+func (in *inspection) tarSources() {
+	folders := in.tar.directory
+	for i, w := range in.operands {
+		for len(folders) > 0 && folders[0].operands <= i {
+			in.dir, folders = inFolder(in.dir, folders[0].name), folders[1:]
+		}
+		if in.file(w, Read); in.tar.removes {
+			in.file(w, Delete)
+		}
+	}
+}
+
+// tarTargets adds the folders into which an archive is extracted.
+func (in *inspection) tarTargets() {
+	if len(in.tar.directory) == 0 && in.elsewhere() {
+		in.file(Literal("."), Write)
+	}
+	for _, d := range in.tar.directory {
+		in.file(d.name, Write)
+		in.dir = inFolder(in.dir, d.name)
+	}
+	for _, w := range in.tar.top {
+		in.file(w, Write)
+	}
 }
 
 // checkCheckpoint is for tar --checkpoint-action.

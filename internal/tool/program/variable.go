@@ -11,16 +11,19 @@ type Kind uint8
 
 // The kinds.
 const (
-	Plain       Kind = iota // no program is known to execute or load anything because of it
-	CommandLine             // a command line that programs hand to a shell
-	Risky                   // it makes programs load or execute something, or changes which programs, files or settings they use
+	Plain         Kind = iota // no program is known to execute or load anything because of it
+	CommandLine               // a command line that programs hand to a shell
+	CommandPrefix             // one to which they add words
+	Risky                     // it makes programs load or execute something, or changes which programs, files or settings they use
 )
 
 // commandVariables are the variables with a command line for a shell.
-var commandVariables = fieldSet(`PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER GH_PAGER BAT_PAGER DELTA_PAGER AWS_PAGER PSQL_PAGER MANROFFOPT EDITOR
-	VISUAL GIT_EDITOR SVN_EDITOR HGEDITOR SUDO_EDITOR SYSTEMD_EDITOR KUBE_EDITOR CRONTAB_EDITOR FCEDIT GIT_SSH_COMMAND GIT_SEQUENCE_EDITOR
-	LESSOPEN LESSCLOSE BROWSER GH_BROWSER GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS RSYNC_RSH CVS_RSH BORG_RSH RSYNC_CONNECT_PROG
-	PROMPT_COMMAND`)
+var commandVariables = fieldSet(`PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER GH_PAGER BAT_PAGER DELTA_PAGER AWS_PAGER PSQL_PAGER MANROFFOPT PROMPT_COMMAND`)
+
+// prefixVariables are the variables with a command line to which programs add words.
+var prefixVariables = fieldSet(`EDITOR VISUAL GIT_EDITOR SVN_EDITOR HGEDITOR SUDO_EDITOR SYSTEMD_EDITOR KUBE_EDITOR CRONTAB_EDITOR FCEDIT
+	GIT_SSH_COMMAND GIT_SEQUENCE_EDITOR LESSOPEN LESSCLOSE BROWSER GH_BROWSER GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS RSYNC_RSH
+	CVS_RSH BORG_RSH RSYNC_CONNECT_PROG`)
 
 // plainVariables are exceptions from the prefixes below.
 var plainVariables = fieldSet(`NODE_ENV NODE_NO_WARNINGS NODE_DEBUG GOOS GOARCH GOARM GOAMD64 GOMAXPROCS GOGC GOMEMLIMIT GOTRACEBACK CGO_ENABLED PYTHONUNBUFFERED
@@ -34,7 +37,7 @@ var plainVariables = fieldSet(`NODE_ENV NODE_NO_WARNINGS NODE_DEBUG GOOS GOARCH 
 // prefix.
 var riskyVariables = strings.Fields(`PATH IFS HOME CDPATH SHELL GLOBIGNORE HISTFILE HISTCONTROL TMOUT FPATH MODULE_PATH INPUTRC TERMINFO TERMINFO_DIRS
 	TERMCAP XDG_* GIT_* LESS LESSKEY* MORE MANPATH MANOPT TAR_OPTIONS TAPE TAR_RSH RSH RSYNC_* GREP_OPTIONS ZIPOPT UNZIP GZIP XZ_OPT XZ_DEFAULTS POSIXLY_CORRECT
-	PYTHON* NODE_* PERL* RUBY* GEM_* BUNDLE_* LUA_* PHP* JAVA* JDK_* JRE_* _JAVA* MAVEN_* GRADLE_* ANT_* SBT_* KOTLIN_* R_* JULIA_* ERL_* ELIXIR_*
+	PYTHON* PYTEST_* NODE_* PERL* RUBY* GEM_* BUNDLE_* LUA_* PHP* JAVA* JDK_* JRE_* _JAVA* MAVEN_* GRADLE_* ANT_* SBT_* KOTLIN_* R_* JULIA_* ERL_* ELIXIR_*
 	GHC* STACK_* npm_config_* NPM_CONFIG_* YARN_* PNPM_* BUN_* DENO_* COREPACK_* PIP_* UV_* PIPX_* POETRY_* CONDA_* VIRTUAL_ENV* CARGO_* RUSTC* RUSTUP_*
 	RUSTFLAGS RUSTDOC* GO* CGO_* CC CXX CPP LD AR AS NM RANLIB STRIP OBJCOPY FC F77 CFLAGS CXXFLAGS CPPFLAGS LDFLAGS GCC_* COMPILER_PATH LIBRARY_PATH
 	CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH MAKE MAKEFLAGS GNUMAKEFLAGS MFLAGS MAKEFILES CMAKE_* CTEST_* NINJA_* PKG_CONFIG* AWKPATH AWKLIBPATH
@@ -49,6 +52,9 @@ var riskyVariables = strings.Fields(`PATH IFS HOME CDPATH SHELL GLOBIGNORE HISTF
 func RiskyVariable(name string) Kind {
 	if commandVariables[name] {
 		return CommandLine
+	}
+	if prefixVariables[name] {
+		return CommandPrefix
 	}
 	if plainVariables[name] {
 		return Plain
