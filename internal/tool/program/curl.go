@@ -7,8 +7,8 @@ import (
 
 // This file has the roles of curl's words, and of programs like it.
 
-// applyURL is for an address. What follows a pattern of curl isn't known: it may be several addresses.
-func applyURL(in *inspection, w, _ Word) {
+// applyURL is for an address. A pattern of curl is unclear, as it may be several addresses; their host is judged if it's before the pattern.
+func applyURL(in *inspection, w, shown Word) {
 	if w.Known && w.Text == "" {
 		return
 	}
@@ -21,6 +21,7 @@ func applyURL(in *inspection, w, _ Word) {
 		}
 	}
 	if text := w.certain(); !isAddress(text) {
+		in.unclear(shown.Text, "may be a pattern of several addresses")
 		w = Word{Text: w.Text, Prefix: text[:patternAt(text)], Many: true}
 	}
 	in.out.URLs = append(in.out.URLs, URL{w})

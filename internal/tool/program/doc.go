@@ -20,5 +20,6 @@
 // Files are those that certainly are used if the program runs and does what it's asked for. Their names are as the operands have them:
 // where the target of cp, mv, ln or install is a directory, the file that is written is the entry in it with the base name of each source.
 // That a target is a directory isn't known here, so who decides on a Write looks: if the target exists and is a directory, the decision
-// is about those entries. Words that aren't known, and patterns, are no files here.
+// is about those entries. A word that isn't known, or a pattern, is some file in the folder with which it begins, or in the one in which the
+// program runs; who decides leaves out the call's own folder, of which that says nothing. What find finds is such files of its starting points.
 package program

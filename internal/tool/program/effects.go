@@ -47,8 +47,8 @@ const (
 	Execute
 )
 
-// File is a file that a program certainly uses if it runs. If Path isn't known, it's a file in the folder with which its Prefix begins, or
-// in the home of another user, if its Text begins with ~.
+// File is a file that a program certainly uses if it runs. If Path isn't known, it's a file in the folder with which its Prefix begins; in
+// Dir, if that has no slash; or in the home of another user, if its Text begins with ~.
 type File struct {
 	Path   Word
 	Dir    Word // what Path is relative to, as in Call

@@ -2,7 +2,7 @@ package program
 
 import "regexp"
 
-// makeAssignment is an assignment on make's command line. Other names are expanded, and other operators execute the value.
+// makeAssignment is an assignment on make's command line. Make expands any other name, and executes the value after "!=".
 var makeAssignment = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9_.-]*)[ \t]*[:+?]{0,3}=[ \t]*(.*)$`)
 
 // applyMakeVariable is for make's NAME=VALUE, which recipes expand in shell commands.
