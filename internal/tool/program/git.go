@@ -158,6 +158,9 @@ func inspectGitConfig(in *inspection, words []Word) {
 	}
 }
 
+// plainPagers are pagers that a setting may name, if the policy allows them.
+var plainPagers = fieldSet("cat less more")
+
 // writesGitConfig reports whether git config writes settings.
 func (in *inspection) writesGitConfig(words []Word) bool {
 	var ops []Word
@@ -184,7 +187,9 @@ func (in *inspection) writesGitConfig(words []Word) bool {
 	if len(ops) < 2 {
 		return false
 	}
-	if gitSettingRuns(ops[0].Text) {
+	if strings.EqualFold(ops[0].Text, "core.pager") && len(ops) == 2 && ops[1].Known && plainPagers[ops[1].Text] {
+		in.script("sh", ops[1], ops[1])
+	} else if gitSettingRuns(ops[0].Text) {
 		in.unclear(ops[0].Text, "is a setting with which git can run a program")
 	}
 	return true
