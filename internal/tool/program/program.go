@@ -48,6 +48,8 @@ type inspection struct {
 	done     bool // nothing more is to be parsed
 	used     bool // it has its command or code, or only prints something about itself
 
+	saves     bool // it writes files whose names its arguments do not have: in saveIn, or where it runs
+	saveIn    []Word
 	replace   string // of xargs: what its input replaces in the command; "" to append it
 	appends   bool   // it has an option that may cancel replace
 	sedScript []string
@@ -94,6 +96,12 @@ func (in *inspection) finish() {
 		if in.here && len(ops) == 0 && !in.shaky && in.elsewhere() && in.dir.Known {
 			in.apply(in.rest, Literal("."), Literal("."))
 		}
+	}
+	if in.saves && len(in.saveIn) == 0 {
+		in.saveIn = []Word{Literal(".")}
+	}
+	for _, w := range in.saveIn {
+		in.file(w, Write)
 	}
 	if len(in.sedScript) > 0 {
 		in.checkSed(strings.Join(in.sedScript, "\n"))

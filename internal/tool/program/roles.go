@@ -32,6 +32,8 @@ func init() {
 		"here":        func(in *inspection, _, _ Word) { in.here = true },
 		"at":          applyAt,
 		"url":         applyURL,
+		"saves":       func(in *inspection, _, _ Word) { in.saves = true },
+		"savein":      func(in *inspection, w, _ Word) { in.saveIn = append(in.saveIn, w) },
 		"reroute":     applyReroute,
 		"form":        applyForm,
 		"upload":      applyUpload,
