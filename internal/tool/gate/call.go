@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool/strictjson"
 )
 
@@ -148,7 +149,7 @@ func (c *Call) name(source string) error {
 	default:
 		return fmt.Errorf("source is %q, and not local, mcp or builtin", source)
 	}
-	if rest, ok := strings.CutPrefix(c.Tool, "mcp__"); ok {
+	if rest, ok := strings.CutPrefix(toolset.Normal(c.Tool), "mcp__"); ok { // in any spelling that the policy's patterns match
 		server, tool, ok := strings.Cut(rest, "__")
 		if !ok || server == "" || tool == "" {
 			return errors.New("the name of an MCP server's tool is mcp__SERVER__TOOL")

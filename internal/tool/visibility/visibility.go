@@ -67,18 +67,20 @@ type State struct {
 	Removed *Removal // nil if it's visible
 }
 
-// fullName returns the name of an MCP server's tool as policies have it, and the bare name. Of any other tool bare is "".
+// fullName returns the name of an MCP server's tool as policies have it, and the bare name. Of any other tool bare is "". Names are compared
+// in their normal form, as patterns are.
 func fullName(t Tool) (full, bare string) {
 	const prefix = "mcp__"
+	name := toolset.Normal(t.Name)
 	if t.Server != "" { // the server chooses the name, and must not choose another server's
 		own := prefix + t.Server + "__"
-		if rest, ok := strings.CutPrefix(t.Name, own); ok {
+		if rest, ok := strings.CutPrefix(name, toolset.Normal(own)); ok {
 			return t.Name, rest
 		}
 		return own + t.Name, t.Name
 	}
-	if strings.HasPrefix(strings.ToLower(t.Name), prefix) { // as a host names it
-		_, bare, _ = strings.Cut(t.Name[len(prefix):], "__")
+	if rest, ok := strings.CutPrefix(name, prefix); ok { // as a host names it
+		_, bare, _ = strings.Cut(rest, "__")
 	}
 	return t.Name, bare
 }

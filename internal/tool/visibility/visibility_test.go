@@ -119,6 +119,7 @@ func TestDecide(t *testing.T) {
 		{"a server's tool has the full name in allow", "[authorities.global]\nallow = [\"read\"]", Caller{}, "evil|read read", "read"},
 		{"and both in deny", "[authorities.global]\ndeny = [\"read\"]", Caller{}, "evil|read write", "write"},
 		{"a server's tool is allowed by its full name", "[authorities.global]\nallow = [\"mcp__fs__read_*\"]", Caller{}, "fs|read_file fs|write_file mcp__fs__read_dir", "mcp__fs__read_file mcp__fs__read_dir"},
+		{"a server's tool in another spelling, by its bare name", "[authorities.global]\ndeny = [\"secret_*\"]\n[tools]\nkeys = { owner_only = true }", Caller{}, "mcp--fs--secret_read mcp_-fs__secret_y MCP__fs__keys mcp-_fs-_list fs|mcp--fs--secret_x", "mcp__fs__list"},
 		{"a server can't use another one's name", "[authorities.global]\nallow = [\"mcp__fs__*\"]", Caller{}, "evil|mcp__fs__read_file fs|mcp__fs__read_dir", "mcp__fs__read_dir"},
 		{"a server's tool implies nothing by its bare name", "[authorities.global]\nallow = [\"mcp__evil__*\"]", Caller{Provider: "openai"}, "evil|exec apply_patch", "mcp__evil__exec"},
 		{"and is in no plug-in's group in allow", "[tools]\nlookup = { plugin = \"contacts\" }\n[authorities.global]\nallow = [\"group:contacts\"]", Caller{}, "evil|lookup lookup", "lookup"},
