@@ -42,7 +42,7 @@ type Engine struct {
 	policies map[Scope]*policy.Compiled
 	settings map[string]*toolset.Settings
 	visible  map[visibilityKey]*visibility.Removal
-	tables   []*toolset.Matcher // of each layer: the patterns of its tables
+	tables   map[string]string // by tool: the name under which tables grant something to it
 }
 
 // visibilityKey is everything that a tool's visibility depends on.
@@ -192,7 +192,7 @@ func NeedsState(set *toolset.Set) *toolset.Rule {
 // request finds the policies under which the tool runs.
 func (e *Engine) request(c *gate.Call, s *toolset.Settings) (*gate.Request, error) {
 	r := &gate.Request{Call: c, Settings: s, Gate: e.Gate, Approvals: e.Set.Approvals(c.Agent), Files: e.Files, Home: e.Home}
-	scope := Scope{Tool: e.table(c, s), Agent: c.Agent, Provider: c.Provider, Group: c.Group, Depth: c.Depth}
+	scope := Scope{Tool: e.table(c), Agent: c.Agent, Provider: c.Provider, Group: c.Group, Depth: c.Depth}
 	var err error
 	if r.Policy, err = e.policy(scope); err != nil {
 		return nil, err
@@ -213,28 +213,22 @@ func (e *Engine) policy(s Scope) (*policy.Compiled, error) {
 	return kept(&e.policies, s, func() (*policy.Compiled, error) { return e.Compile(s) })
 }
 
-// table is the name under which the tables of the policy grant something to a call: that of the tool, or of its server's process. It's ""
-// for a tool that no table is about, so that all of these have one policy.
-func (e *Engine) table(c *gate.Call, s *toolset.Settings) string {
-	name := s.Name
-	if c.Server != "" {
-		name = "server:" + c.Server
-	}
-	if e.tables == nil {
+// table is the name under which the tables of the policy grant something to a call: that of the tool, as it was given, or of its server's
+// process. Each author's files have their own aliases. It's "" for a tool that no table is about, so that all of these have one policy.
+func (e *Engine) table(c *gate.Call) string {
+	name, _ := kept(&e.tables, c.Tool, func() (string, error) {
+		name := toolset.Normal(c.Tool)
+		if c.Server != "" {
+			name = "server:" + c.Server
+		}
 		for _, l := range e.Set.Layers {
-			var patterns []toolset.Entry
-			for _, t := range l.Tools {
-				patterns = append(patterns, t.Pattern)
+			if len(l.Patterns(name)) > 0 {
+				return name, nil
 			}
-			e.tables = append(e.tables, l.Matcher(patterns))
 		}
-	}
-	for i, l := range e.Set.Layers {
-		if e.tables[i].Find(&toolset.Target{Name: l.Canonical(name), Given: toolset.Normal(name)}, true) != nil {
-			return name
-		}
-	}
-	return ""
+		return "", nil
+	})
+	return name
 }
 
 // declaresFS reports whether a policy file has a rule about files.

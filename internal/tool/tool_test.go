@@ -32,6 +32,8 @@ own = { kind = "read", access.fs = [{ path = "own", read = true }] }
 once = { constraints.max_invocations = 1 }
 local = { command = ["echo", "--", "{text}"] }
 panics = { kind = "read" }
+lookup = { plugin = "contacts", kind = "read" }
+"group:contacts" = { access.fs = [{ path = "own", read = true }] }
 `
 
 func newEngine(t *testing.T) *Engine {
@@ -75,6 +77,10 @@ func TestScopes(t *testing.T) {
 		{`"tool":"mcp__files__get","arguments":{"path":"served"}`, "allow rule_allows declared"},
 		{`"tool":"mcp__other__get","arguments":{"path":"served"}`, "deny no_rule"},
 		{`"tool":"mcp__own__own","arguments":{"path":"own"}`, "deny no_rule"},
+		{`"tool":"lookup","arguments":{"path":"own"}`, "allow rule_allows declared"},
+		{`"tool":"mcp--files--get","arguments":{"path":"served"}`, "allow rule_allows declared"},
+		{`"tool":"MCP_-files_-get","arguments":{"path":"served"}`, "allow rule_allows declared"},
+		{`"tool":"mcp--own--own","arguments":{"path":"own"}`, "deny no_rule"},
 		{`"tool":"local","arguments":{"text":"x"}`, "allow undeclared"},
 		{`"tool":"local","arguments":{"text":"\u0000"}`, "deny schema"},
 		{`"tool":"local","arguments":{"text":1}`, "deny schema"},
@@ -91,6 +97,25 @@ func TestScopes(t *testing.T) {
 			if got != row.want {
 				t.Errorf("%s: %s (%s), want %s", row.call, got, a.Message, row.want)
 			}
+		}
+	}
+}
+
+// A call's tables are found by the name that was given, with each author's own aliases.
+func TestTable(t *testing.T) {
+	named := func(names ...string) (tools []*toolset.Tool) {
+		for _, n := range names {
+			tools = append(tools, &toolset.Tool{Pattern: toolset.Entry{Text: n}})
+		}
+		return tools
+	}
+	e := &Engine{Set: &toolset.Set{Layers: []*toolset.Layer{
+		{Author: policy.Host, Aliases: map[string]string{"run_sh": "bash"}, Tools: named("Bash", "server:x")},
+		{Author: policy.Session, Aliases: map[string]string{"bash": "foo"}, Tools: named("foo")},
+	}}}
+	for name, want := range map[string]string{"Bash": "bash", "Run-Sh": "run_sh", "foo": "foo", "other": "", "mcp--X--bash": "server:x", "mcp__y__bash": ""} {
+		if got := e.table(parse(t, `"tool":"`+name+`","arguments":{}`)); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/nearest"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
+	"github.com/toolguard/toolguard/internal/policy/toolset"
 )
 
 // Limits of the files that a file may include.
@@ -93,6 +94,8 @@ type loader struct {
 	environment bool            // a file has the environment of the request
 	seen        map[string]bool // files of the current authority that were read, by absolute path or preset name
 	git         policy.Repository
+
+	toolLayers map[policy.Authority]*toolset.Layer // by author; nil if they weren't needed yet
 
 	workspaceDir string // canonical
 	errs         policy.Errors

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 )
 
@@ -21,35 +21,31 @@ const groupPrefix = toolset.GroupPrefix
 
 // toolPieces returns the parts of a file's [tools] for the requested tool.
 func (l *loader) toolPieces(f *File) []piece {
-	if l.req.Tool == "" {
+	if l.req.Tool == "" || f.Policy.Tools == nil || len(l.errs) > 0 { // groups can be endless if there are errors
 		return nil
 	}
+	about := map[string]bool{}
+	for _, pattern := range l.toolLayer(f.Authority).Patterns(l.req.Tool) {
+		about[tableKey(pattern)] = true
+	}
 	var out []piece
-	tool := toolset.Normal(l.req.Tool)
 	for _, pattern := range slices.Sorted(maps.Keys(f.Policy.Tools)) {
-		t := f.Policy.Tools[pattern]
-		if t.Access != nil && l.toolMatches(pattern, tool, 0) {
+		if t := f.Policy.Tools[pattern]; t.Access != nil && about[tableKey(pattern)] {
 			out = append(out, piece{authority: f.Authority, file: f, access: t.Access, tool: pattern})
 		}
 	}
 	return out
 }
 
-// toolMatches reports whether a pattern of [tools] or [groups] matches a tool.
-func (l *loader) toolMatches(pattern, tool string, depth int) bool {
-	group, ok := strings.CutPrefix(pattern, groupPrefix)
-	if !ok {
-		return toolset.Glob(toolset.Normal(pattern), tool)
-	}
-	if depth > maxDepth {
-		return false
-	}
-	for _, member := range l.group(group) {
-		if l.toolMatches(member.S, tool, depth+1) {
-			return true
+// toolLayer returns the tool layer of an author. Each author's files have their own groups and aliases.
+func (l *loader) toolLayer(author policy.Authority) *toolset.Layer {
+	if l.toolLayers == nil {
+		l.toolLayers = map[policy.Authority]*toolset.Layer{}
+		for _, layer := range l.doc.Tools().Layers {
+			l.toolLayers[layer.Author] = layer
 		}
 	}
-	return false
+	return l.toolLayers[author]
 }
 
 // group returns the members of a group: the built-in ones, unless a file defines the group.

@@ -34,25 +34,47 @@ deeper = ["x*y*z"]
 web = ["my_fetch"]
 [[tools."group:web".access.fs]]
 path = "web"
+[tools.lookup]
+plugin = "contacts"
+[[tools."group:contacts".access.fs]]
+path = "contacts"
+[[tools."group:plugins".access.fs]]
+path = "plugins"
+[[tools."group:all".access.fs]]
+path = "everything"
+[tools.Bash]
+aliases = ["run_sh"]
+access.fs = [{ path = "bash" }]
+[[tools."run_*".access.fs]]
+path = "run"
+[groups.shells]
+strategy = "append"
+value = ["run_sh"]
+[[tools."group:shells".access.fs]]
+path = "shells"
 `
 	for tool, want := range map[string]string{
 		"":            "all",
-		"other":       "all star",
-		"fs_list":     "all star group family",
-		"FS-Read":     "all star family one",
-		"fs_read_all": "all star family",
-		"xaybz":       "all star group",
-		"xaybzc":      "all star",
+		"other":       "all star everything",
+		"fs_list":     "all star everything group family",
+		"FS-Read":     "all star everything family one",
+		"fs_read_all": "all star everything family",
+		"xaybz":       "all star everything group",
+		"xaybzc":      "all star everything",
 		"write":       "only",
-		"a":           "all star",
-		"aa":          "all star twice",
-		"ab":          "all star",
-		"bb":          "all star end",
-		"b":           "all star",
-		"edit":        "all star builtin group",
-		"web_fetch":   "all star", // the file's group replaces the built-in one
-		"my_fetch":    "all star web",
-		"his_fetch":   "all star web",
+		"a":           "all star everything",
+		"aa":          "all star everything twice",
+		"ab":          "all star everything",
+		"bb":          "all star everything end",
+		"b":           "all star everything",
+		"edit":        "all star everything builtin group",
+		"web_fetch":   "all star everything", // the file's group replaces the built-in one
+		"my_fetch":    "all star everything web",
+		"his_fetch":   "all star everything web",
+		"lookup":      "all star everything contacts plugins",
+		"bash":        "all star everything shells bash",
+		"Run-Sh":      "all star everything shells run bash", // each table about it, by its own name or as an alias
+		"run_x":       "all star everything run",
 	} {
 		req := request("p.toml", "q.toml")
 		req.Tool = tool
@@ -62,6 +84,21 @@ path = "web"
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: got %s, want %s", tool, strings.Join(got, " "), want)
+		}
+	}
+}
+
+// Each author's tables apply by the author's own aliases and groups: the other author's can't take a tool out of them.
+func TestToolAccessOfAuthors(t *testing.T) {
+	const host = "[groups]\nmine = [\"x\"]\n[tools.Bash]\naliases = [\"run_sh\"]\naccess.default = { commands = \"deny\" }\n[tools.\"group:mine\".access]\ndefault = { commands = \"deny\" }\n"
+	for tool, session := range map[string]string{
+		"run_sh": "", "Run-Sh": "", "bash": "[tools.foo]\naliases = [\"bash\"]\n", "x": "[groups]\nmine = { strategy = \"replace\", value = [] }\n",
+	} {
+		req := request("p.toml")
+		req.Tool, req.HostDir = tool, "/h"
+		src := load(t, req, tree{"/w/p.toml": policyText(session), "/h/h.toml": policyText(host)})
+		if got := layerOf(t, src, policy.Host).Defaults[policy.Commands]; got != policy.Deny {
+			t.Errorf("%s: %v", tool, got)
 		}
 	}
 }

@@ -38,6 +38,11 @@ func (c *toolCheck) checkSources(files []*Policy) {
 	slices.SortStableFunc(sources, func(a, b sourced) int { return compareTools(a.pattern, b.pattern) })
 	seen := map[policy.Position]bool{}
 	for _, g := range grants {
+		if strings.HasPrefix(g.pattern, "mcp__") && !seen[g.position] {
+			seen[g.position] = true
+			c.fail(g.position, `confine the server's process: [tools."server:NAME".access]`,
+				"%s is about a tool of an MCP server, so toolguard doesn't enforce its access", tomltree.Quote(g.written))
+		}
 		s := unenforced(g.pattern, sources)
 		if s == nil || seen[g.position] {
 			continue
@@ -73,8 +78,18 @@ func (l *loader) members(pattern string, depth int) (out []string) {
 	switch {
 	case !ok:
 		return []string{toolset.Normal(pattern)}
+	case group == toolset.GroupAll:
+		return []string{"*"}
 	case depth > maxDepth:
 		return nil
+	}
+	for _, f := range l.doc.Files { // the tools of a plugin, or of all
+		for _, name := range slices.Sorted(maps.Keys(f.Policy.Tools)) {
+			plugin := f.Policy.Tools[name].Plugin
+			if plugin != "" && (group == toolset.GroupPlugins || group == plugin) && !strings.HasPrefix(name, groupPrefix) {
+				out = append(out, toolset.Normal(name))
+			}
+		}
 	}
 	for _, m := range l.group(group) {
 		out = append(out, l.members(m.S, depth+1)...)

@@ -38,6 +38,15 @@ func (l *Layer) tables(name, bare string) (target *Target, full, wide []*Tool) {
 	return target, full, wide
 }
 
+// Patterns returns the patterns of the tables that are about a tool, by the name that it was given or by the one of which that is an alias.
+func (l *Layer) Patterns(name string) (patterns []string) {
+	_, full, wide := l.tables(name, "")
+	for _, t := range append(full, wide...) {
+		patterns = append(patterns, t.Pattern.Text)
+	}
+	return patterns
+}
+
 // matches is Matcher.Find for a table, without compiling what is only a name.
 func (l *Layer) matches(t *Tool, target *Target, wide bool) bool {
 	p := t.Pattern.Text
@@ -102,8 +111,8 @@ func (s *Set) Settings(name, bare string) *Settings {
 	for _, l := range s.Layers {
 		r.authors = append(r.authors, l.about(name, bare))
 	}
-	if n := len(r.authors); n > 0 {
-		out.Name = r.authors[n-1].target.Name
+	if len(r.authors) > 0 {
+		out.Name = r.authors[0].target.Name // calls are counted by it: a session's alias must not make another tool one of the host's
 	}
 	out.Source, out.Kind = r.first("source", func(t *Tool) string { return t.Source }), r.first("kind", func(t *Tool) string { return t.Kind })
 	if out.Source == "" && bare != "" {

@@ -4,7 +4,7 @@ import "time"
 
 // Settings are what all authors say about one tool, the stricter of two settings, and each with its rule.
 type Settings struct {
-	Name        string // full, in the normal form, aliases replaced
+	Name        string // full, in the normal form, aliases replaced: those of the host's files, if there are any
 	Source      string // "local", "mcp" or "builtin"
 	Description string
 
