@@ -114,12 +114,12 @@ func (s *Set) Settings(name, bare string) *Settings {
 	if len(r.authors) > 0 {
 		out.Name = r.authors[0].target.Name // calls are counted by it: a session's alias must not make another tool one of the host's
 	}
-	out.Source, out.Kind = r.first("source", func(t *Tool) string { return t.Source }), r.first("kind", func(t *Tool) string { return t.Kind })
+	out.Source, out.Kind = r.first("source", func(t *Tool) string { return t.Source }), r.kind()
 	if out.Source == "" && bare != "" {
 		out.Source = "mcp"
 	}
 	out.Source = cmp.Or(out.Source, "local")
-	r.patterns()
+	r.exclude()
 	risk := func(t *Tool) string { return t.Risk }
 	out.Risk = r.strictest("risk", risks, risk)
 	out.Risk = r.stricter("risk", risks, cmp.Or(out.Risk, r.builtin("risk", risk), riskOf(out.Kind)), risk)
@@ -202,15 +202,26 @@ func (r *resolution) any(key string, value func(*Tool) *bool) bool {
 	return false
 }
 
-// patterns applies tool_patterns and exclude of [gate], which compare the full name.
-func (r *resolution) patterns() {
+// kind is that of the first author whose tables, the built-in ones, or tool_patterns give one. A session therefore can't replace a kind that
+// the built-in tables give where there are files of the host.
+func (r *resolution) kind() string {
+	for _, a := range r.authors {
+		if t := cmp.Or(a.keys["kind"], a.builtin["kind"]); t != nil {
+			r.Rules["kind"] = t.ID("kind")
+			return t.Kind
+		}
+		if e := a.layer.Matcher(a.layer.Gate.ToolPatterns).Find(a.target, false); e != nil {
+			r.Rules["kind"] = e.Rule
+			return "modify"
+		}
+	}
+	return ""
+}
+
+// exclude applies exclude of [gate], which compares the full name.
+func (r *resolution) exclude() {
 	excluded := 0
 	for _, a := range r.authors {
-		if r.Kind == "" {
-			if e := a.layer.Matcher(a.layer.Gate.ToolPatterns).Find(a.target, false); e != nil {
-				r.Kind, r.Rules["kind"] = "modify", e.Rule
-			}
-		}
 		if e := a.layer.Matcher(a.layer.Gate.Exclude).Find(a.target, false); e != nil {
 			excluded++
 			r.Rules["exclude"] = e.Rule
@@ -257,8 +268,8 @@ func (r *resolution) local() {
 	}
 }
 
-// parameters are the roles that authors set, the host's before the session's, else the built-in ones. "text", which is no role to judge,
-// counts if each author sets it.
+// parameters are the roles of arguments: those that the host's files or the built-in tables give, before those of the session. "text", which
+// is no role to judge, counts if each author sets it.
 func (r *resolution) parameters() {
 	names := map[string]bool{}
 	for _, a := range r.authors {
@@ -277,14 +288,12 @@ func (r *resolution) role(name string) (out Role) {
 	texts := 0
 	for _, a := range r.authors {
 		role := a.roles[name]
-		switch {
-		case role.Name == "":
-		case role.Rule.Builtin():
-			if out.Name == "" && (role.Name != "argv" || r.Kind == "execute") {
-				out = role
-			}
+		switch builtin := role.Rule.Builtin(); {
+		case role.Name == "" || builtin && role.Name == "argv" && r.Kind != "execute":
 		case role.Name != "text":
 			return role
+		case builtin:
+			out = role
 		default:
 			if texts++; texts == len(r.authors) {
 				return role
