@@ -72,7 +72,7 @@ With --provider openai, schemas that have a union at their root, which OpenAI re
 			if err != nil {
 				return err
 			}
-			r := visibility.Decide(set, p.visibilityCaller(), offered(list, server))
+			r := visibility.Decide(set, p.visibilityCaller(), offered(list, server, cmd.Flags().Changed("server")))
 			for _, w := range r.Warnings {
 				a.err.Message("%s", w)
 			}
@@ -130,7 +130,7 @@ decided on alone.`,
 					return err
 				}
 				if list != nil {
-					given = offered(list, server)
+					given = offered(list, server, cmd.Flags().Changed("server"))
 				}
 			}
 			e := visibility.Explain(set, p.visibilityCaller(), given, args[0])
@@ -160,7 +160,8 @@ func (p *policyFlags) defineCaller(cmd *cobra.Command) {
 }
 
 func serverFlag(cmd *cobra.Command, p *string) {
-	cmd.Flags().StringVar(p, "server", "server", "the `NAME` of the MCP server that offers the tools of a tools/list result")
+	cmd.Flags().StringVar(p, "server", "server", "the `NAME` of the MCP server that offers the tools of a tools/list result; if it's given, of every list")
+	cmd.PreRunE = func(*cobra.Command, []string) error { return visibility.CheckServer(*p) }
 }
 
 func (p *policyFlags) visibilityCaller() visibility.Caller {
@@ -208,11 +209,11 @@ func (a *app) noInput() bool {
 	return err != nil || info.Mode()&os.ModeCharDevice != 0
 }
 
-func offered(list *catalog.List, server string) []visibility.Tool {
+// offered are the tools of a list. all: they're the server's, whatever it writes about them.
+func offered(list *catalog.List, server string, all bool) []visibility.Tool {
 	out := make([]visibility.Tool, len(list.Tools))
 	for i, t := range list.Tools {
-		out[i] = visibility.Tool{Name: t.Name, OwnerOnly: t.OwnerOnly}
-		if t.MCP {
+		if out[i] = (visibility.Tool{Name: t.Name, OwnerOnly: t.OwnerOnly}); t.MCP || all {
 			out[i].Server = server
 		}
 	}

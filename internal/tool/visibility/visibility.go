@@ -1,6 +1,7 @@
 package visibility
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy/toolset"
@@ -65,6 +66,15 @@ type Result struct {
 type State struct {
 	Name    string   // in the normal form; of an MCP server's tool the full name
 	Removed *Removal // nil if it's visible
+}
+
+// CheckServer rejects the name of an MCP server that mcp__SERVER__TOOL would give to another one.
+func CheckServer(name string) error {
+	normal := toolset.Normal(name)
+	if !toolset.ValidName(name) || strings.Contains(normal, "__") || strings.HasSuffix(normal, "_") {
+		return fmt.Errorf("%q isn't the name of an MCP server: 1 to 128 of A-Z a-z 0-9 _ - . : / @, no two _ or - in a row, and none at the end", name)
+	}
+	return nil
 }
 
 // fullName returns the name of an MCP server's tool as policies have it, and the bare name. Of any other tool bare is "". Names are compared

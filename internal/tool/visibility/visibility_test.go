@@ -93,6 +93,7 @@ func TestDecide(t *testing.T) {
 		{"the stage for all doesn't apply where a named one does", "[authorities.agent]\nallow = [\"read\"]\n[authorities.agent.x]\nallow = [\"write\"]", Caller{Agent: "x"}, all, "write"},
 		{"no agent: no stage of agents", "[authorities.agent]\nallow = [\"read\"]", Caller{}, "read write", "read write"},
 		{"a provider", "[authorities.global.providers.openai]\ndeny = [\"edit\"]", Caller{Provider: "OpenAI"}, "read edit", "read"},
+		{"an authority's provider, in any case", "[authorities.provider.OpenAI]\ndeny = [\"edit\"]", Caller{Provider: "openAI"}, "read edit", "read"},
 		{"a model's own stage", "[authorities.global.providers]\nopenai = { deny = [\"edit\"] }\n\"openai/gpt-5.2\" = { deny = [\"read\"] }", Caller{Provider: "openai", Model: "gpt-5.2"}, "read edit", "edit"},
 		{"a provider's profile", "[authorities.global.providers.google]\nprofile = \"minimal\"\nalso_allow = [\"read\"]", Caller{Provider: "google"}, all, "read session_status"},
 		{"an agent's stage for a provider", "[authorities.agent.x.providers.openai]\ndeny = [\"edit\"]", Caller{Agent: "x", Provider: "openai"}, "read edit", "read"},
@@ -278,6 +279,14 @@ func BenchmarkDecide(b *testing.B) {
 		r := Decide(set, Caller{Agent: "a", Provider: "openai", Depth: 1, Sandboxed: true}, tools)
 		if r.Tools[0].Removed != nil {
 			b.Fatal(r.Tools[0].Removed)
+		}
+	}
+}
+
+func TestCheckServer(t *testing.T) {
+	for name, want := range map[string]bool{"fs": true, "My-Server.2": true, "_a": true, "": false, "a__b": false, "a-_b": false, "a_": false, "a-": false, "a b": false} {
+		if err := CheckServer(name); (err == nil) != want {
+			t.Errorf("%q: %v", name, err)
 		}
 	}
 }
