@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -104,7 +105,7 @@ func (l *loader) pieces(f *File) []piece {
 			return
 		}
 		out = append(out, piece{authority: authority, file: f, access: s.Access, limits: &s.Limits})
-		if p := s.Providers[l.req.Provider]; p != nil {
+		for _, p := range ofProvider(s.Providers, l.req.Provider) {
 			out = append(out, piece{authority: authority, file: f, access: p.Access, limits: &p.Limits})
 		}
 	}
@@ -114,9 +115,15 @@ func (l *loader) pieces(f *File) []piece {
 			add(authority, n.Names[name])
 		}
 	}
-	add(policy.Profile, f.Policy.Profiles[l.req.Profile])
-	named(policy.Profile, a.Profile, l.req.Profile)
-	named(policy.Provider, a.Provider, l.req.Provider)
+	profile := l.profile(f)
+	add(policy.Profile, f.Policy.Profiles[profile])
+	named(policy.Profile, a.Profile, profile)
+	if a.Provider != nil {
+		add(policy.Provider, &a.Provider.Stage)
+		for _, s := range ofProvider(a.Provider.Names, l.req.Provider) {
+			add(policy.Provider, s)
+		}
+	}
 	add(policy.Global, a.Global)
 	named(policy.Agent, a.Agent, l.req.Agent)
 	named(policy.Group, a.Group, l.req.Group)
@@ -125,6 +132,24 @@ func (l *loader) pieces(f *File) []piece {
 		add(policy.Subagent, a.Subagent)
 	}
 	return append(out, l.toolPieces(f)...)
+}
+
+// ofProvider returns the stages of a provider. The names of providers are compared in any case.
+func ofProvider(stages map[string]*Stage, provider string) (out []*Stage) {
+	for _, name := range slices.Sorted(maps.Keys(stages)) {
+		if strings.EqualFold(name, provider) {
+			out = append(out, stages[name])
+		}
+	}
+	return out
+}
+
+// profile is the name of the profile whose grants a file has: the requested one, else the one that the author's files choose.
+func (l *loader) profile(f *File) string {
+	if l.req.Profile != "" || f.Policy.Profiles == nil && f.Policy.Authorities.Profile == nil {
+		return l.req.Profile
+	}
+	return l.toolLayer(f.Authority).ChosenProfile(l.req.Agent)
 }
 
 // separate rejects an authority for which both a session's file and the host's have a policy: merging could widen the

@@ -251,6 +251,11 @@ path = "careful"
 pids = 7
 [[authorities.global.providers.openai.access.fs]]
 path = "openai"
+[[authorities.provider.Azure.access.fs]]
+path = "azure"
+[authorities.agent.wary]
+profile = "careful"
+access.fs = [{ path = "wary" }]
 `
 	files := tree{"/w/p.toml": policyText(p + fsA), "/h/10.toml": policyText(fsB + "[limits]\npids = 9\nwall_time = \"1m\"\n[authorities.global.limits]\nfile_size = 1000\n"), "/h/README": "x", "/h/.x.toml": "x"}
 	layers := func(change func(*Request)) string {
@@ -264,11 +269,13 @@ path = "openai"
 		return strings.Join(out, "; ")
 	}
 	for want, change := range map[string]func(*Request){
-		"host: fs b read; global: fs global none; agent: ; session: fs a read":                           func(*Request) {},
-		"host: fs b read; global: fs global none; agent: fs coder none; session: fs a read":              func(r *Request) { r.Agent = "coder" },
-		"host: fs b read; profile: fs careful none; global: fs global none; agent: ; session: fs a read": func(r *Request) { r.Profile = "careful" },
-		"host: fs b read; global: fs global none | fs openai none; agent: ; session: fs a read":          func(r *Request) { r.Provider = "openai" },
-		"host: fs b read; global: fs global none; agent: ; subagent: fs sub none; session: fs a read":    func(r *Request) { r.Depth = 1 },
+		"host: fs b read; global: fs global none; agent: ; session: fs a read":                                       func(*Request) {},
+		"host: fs b read; global: fs global none; agent: fs coder none; session: fs a read":                          func(r *Request) { r.Agent = "coder" },
+		"host: fs b read; profile: fs careful none; global: fs global none; agent: ; session: fs a read":             func(r *Request) { r.Profile = "careful" },
+		"host: fs b read; global: fs global none | fs openai none; agent: ; session: fs a read":                      func(r *Request) { r.Provider = "openai" },
+		"host: fs b read; provider: fs azure none; global: fs global none; agent: ; session: fs a read":              func(r *Request) { r.Provider = "azurE" },
+		"host: fs b read; profile: fs careful none; global: fs global none; agent: fs wary none; session: fs a read": func(r *Request) { r.Agent = "wary" }, // which the policy gives the profile
+		"host: fs b read; global: fs global none; agent: ; subagent: fs sub none; session: fs a read":                func(r *Request) { r.Depth = 1 },
 	} {
 		if got := layers(change); got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)

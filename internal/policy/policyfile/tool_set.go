@@ -160,11 +160,15 @@ func (m *toolMerge) named(into *toolset.Named, n *Named, id string) {
 	if len(n.Stage.Keys) > 0 {
 		into.All = m.stage(into.All, &n.Stage, id)
 	}
-	for name, s := range n.Names {
+	for _, name := range slices.Sorted(maps.Keys(n.Names)) {
 		if into.Names == nil {
 			into.Names = map[string]*toolset.Stage{}
 		}
-		into.Names[name] = m.stage(into.Names[name], s, id+"."+name)
+		key := name
+		if id == "authorities.provider" {
+			key = strings.ToLower(name)
+		}
+		into.Names[key] = m.stage(into.Names[key], n.Names[name], id+"."+name)
 	}
 }
 
@@ -194,7 +198,8 @@ func (m *toolMerge) stage(earlier *toolset.Stage, s *Stage, id string) *toolset.
 		out.MaxDepth = s.MaxDepth
 	}
 	out.Providers = maps.Clone(out.Providers)
-	for name, p := range s.Providers {
+	for _, name := range slices.Sorted(maps.Keys(s.Providers)) { // two spellings are one
+		p := s.Providers[name]
 		if out.Providers == nil {
 			out.Providers = map[string]*toolset.Stage{}
 		}

@@ -60,6 +60,25 @@ func (n *Named) For(name string) (s *Stage, own bool) {
 	return n.All, false
 }
 
+// ChosenProfile is the profile that the author's files choose for an agent, "" for none: the agent's, else that of all.
+func (l *Layer) ChosenProfile(agent string) string {
+	var own *Stage
+	if agent != "" {
+		own, _ = l.Agent.For(agent)
+	}
+	return FirstProfile(own, l.Global)
+}
+
+// FirstProfile is the profile of the first of the stages that names one. A stage may be nil.
+func FirstProfile(stages ...*Stage) string {
+	for _, s := range stages {
+		if s != nil && s.Profile.Text != "" {
+			return s.Profile.Text
+		}
+	}
+	return ""
+}
+
 // Stage is one stage of visibility: an entry of [profiles] or of [authorities].
 type Stage struct {
 	Rule      Rule

@@ -54,15 +54,15 @@ func (p *pipeline) build() {
 	if c.Agent != "" {
 		agent = p.named(&l.Agent, c.Agent, "agent")
 	}
-	profile := cmp.Or(c.Profile, chosenProfile(agent, l.Global))
+	profile := cmp.Or(c.Profile, l.ChosenProfile(c.Agent))
 	filters := p.profileFilters(profile, agent, l.Global)
 	filters = append(filters, p.whole(p.named(&l.Profile, profile, "profile"))...)
 	p.add(labelled(labelProfile, profile), filters...)
 
 	global, agents := providerOf(l.Global, c), providerOf(agent, c)
 	if c.Provider != "" {
-		profile := chosenProfile(agents, global)
-		filters := p.whole(p.named(&l.Provider, c.Provider, "provider"))
+		profile := toolset.FirstProfile(agents, global)
+		filters := p.whole(p.named(&l.Provider, strings.ToLower(c.Provider), "provider"))
 		filters = append(filters, p.profileFilters(profile, agents, global)...)
 		p.add(labelled(labelProviderProfile, cmp.Or(profile, c.Provider)), filters...)
 	}
@@ -119,16 +119,6 @@ func (p *pipeline) named(n *toolset.Named, name, kind string) *toolset.Stage {
 		p.warn("%s %q has no table: that of all applies", kind, name)
 	}
 	return s
-}
-
-// chosenProfile is the profile of the first of the stages that names one.
-func chosenProfile(stages ...*toolset.Stage) string {
-	for _, s := range stages {
-		if s != nil && s.Profile.Text != "" {
-			return s.Profile.Text
-		}
-	}
-	return ""
 }
 
 // profileFilters are those of a profile, with what the stages that choose it add to its list.
