@@ -43,7 +43,7 @@ const layers = `
 4 session/launch: kernelaudit landlock policy policy/envname policy/fspath proc seccomp session/launch/forkexec golang.org/x/sys
 3 cgroup: policy golang.org/x/sys
 3 egress/message: event policy policy/explain
-4 grant: policy policy/explain policy/fspath policy/policyfile policy/tomltext
+4 grant: policy policy/explain policy/fspath policy/tomlformat policy/tomltext
 3 landlock: policy policy/fspath github.com/landlock-lsm/go-landlock golang.org/x/sys
 3 loader/cgroupsock: event loader/bpffs policy policy/netname github.com/cilium/ebpf github.com/vishvananda/netlink
 	golang.org/x/sys
@@ -63,7 +63,7 @@ const layers = `
 2 policy/explain: policy policy/envname policy/fspath policy/netname policy/tomltext
 2 policy/hostfs: policy/fspath
 3 policy/policyfile: policy policy/fspath policy/nearest policy/tomltext policy/tomltree policy/toolset tool/schema
-2 policy/tomlformat: policy policy/tomltree
+2 policy/tomlformat: policy policy/tomltext policy/tomltree
 2 policy/toolset: policy
 2 policy/policytest: childtest policy policy/fspath/fspathtest pgregory.net/rapid
 2 session/launch/forkexec: session/launch/forkexec/nofile golang.org/x/sys

@@ -16,7 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/tomlformat"
 	"github.com/toolguard/toolguard/internal/policy/tomltext"
 )
 
@@ -146,7 +146,7 @@ func (p *Policy) merged(q explain.Question, a explain.Answer) (text []byte, ok b
 	if a.Reason != policy.ArgsNotListed || a.Authority != policy.Session || a.Rule == nil || slices.Contains(q.Argv, policy.ArgsRest) {
 		return nil, false
 	}
-	return policyfile.AppendArgs(p.Text, a.Rule.Command.Name, q.Argv[1:])
+	return tomlformat.AppendArgs(p.Text, a.Rule.Command.Name, q.Argv[1:])
 }
 
 // verify returns the text if it allows the question and removes no permission.

@@ -1,4 +1,4 @@
-// Package tomlformat lays TOML files out in the one usual form.
+// Package tomlformat lays TOML files out in the one usual form, and adds to a list of one.
 package tomlformat
 
 import (

@@ -1,4 +1,4 @@
-package policyfile
+package tomlformat
 
 import "testing"
 
