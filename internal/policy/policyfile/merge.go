@@ -118,9 +118,8 @@ func (l *loader) pieces(f *File) []piece {
 	profile := l.profile(f)
 	add(policy.Profile, f.Policy.Profiles[profile])
 	named(policy.Profile, a.Profile, profile)
-	if a.Provider != nil {
-		add(policy.Provider, &a.Provider.Stage)
-		for _, s := range ofProvider(a.Provider.Names, l.req.Provider) {
+	if p := a.Provider; p != nil {
+		for _, s := range append([]*Stage{&p.Stage}, ofProvider(p.Names, l.req.Provider)...) {
 			add(policy.Provider, s)
 		}
 	}

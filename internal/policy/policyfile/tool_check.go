@@ -54,7 +54,12 @@ func (l *loader) checkTools() {
 // hasTools reports whether a file has settings of tools.
 func (p *Policy) hasTools() bool {
 	return p.Tools != nil || p.Groups != nil || p.Profiles != nil || p.Authorities != Authorities{} ||
-		p.Gate != nil || p.Approvals != nil || p.Hooks.Before.Given || p.Hooks.After.Given
+		p.Gate != nil || p.Approvals != nil || p.Hooks.Before.Given || p.Hooks.After.Given || p.Access.enters()
+}
+
+// enters reports whether a program enters the policy of a tool.
+func (a *Access) enters() bool {
+	return a != nil && slices.ContainsFunc(a.Commands.Items, func(c NamedCommand) bool { return c.Enter.S != "" })
 }
 
 // toolCheck has the names that the files define.
@@ -72,6 +77,9 @@ func (c *toolCheck) policy(p *Policy) {
 	}
 	c.spellings(p.Tools)
 	for _, name := range slices.Sorted(maps.Keys(p.Groups)) {
+		if name == toolset.GroupAll || name == toolset.GroupPlugins {
+			c.fail(p.Groups[name].Position, "choose another name", "group %s is built in, and no file can change it", tomltree.Quote(name))
+		}
 		c.patterns(p.Groups[name].Items)
 		c.nesting(name)
 	}
@@ -79,16 +87,16 @@ func (c *toolCheck) policy(p *Policy) {
 		c.stage(p.Profiles[name], "profiles."+name, mayStrip)
 	}
 	a := &p.Authorities
-	c.stage(a.Global, "global", 0)
-	c.stage(a.Sandbox, "sandbox", 0)
-	c.stage(a.Subagent, "subagent", mayLimitDepth)
+	c.stage(a.Global, "global", mayStart|mayStartByProvider)
+	c.stage(a.Sandbox, "sandbox", mayStart)
+	c.stage(a.Subagent, "subagent", mayStart|mayLimitDepth)
 	if s := a.Subagent; s != nil && s.Deny.Given && s.Deny.Strategy == Replace {
 		c.fail(s.Position.At(s.Keys["deny"]), "leave the strategy out", "files can only add to what sub-agents are denied")
 	}
-	c.named(a.Profile, "profile", mayStrip)
-	c.named(a.Provider, "provider", mayStrip)
-	c.named(a.Agent, "agent", 0)
-	c.named(a.Group, "group", mayStrip)
+	c.named(a.Profile, "profile", mayStart|mayStrip)
+	c.named(a.Provider, "provider", mayStart|mayStrip)
+	c.named(a.Agent, "agent", mayStart|mayStartByProvider)
+	c.named(a.Group, "group", mayStart|mayStrip)
 	if g := p.Gate; g != nil {
 		c.patterns(g.ToolPatterns.Items)
 		c.patterns(g.Exclude.Items)
@@ -122,6 +130,8 @@ func (c *toolCheck) commands(a *Access) {
 		switch {
 		case !ok || name == "":
 			c.fail(cmd.Enter.Position, `write enter = "tool:NAME"`, "enter %s names no tool", tomltree.Quote(cmd.Enter.S))
+		case len(c.tables) == 0:
+			c.fail(cmd.Enter.Position, "add [tools.NAME]", "tool %s has no table", tomltree.Quote(name))
 		case !slices.ContainsFunc(c.tables, func(t string) bool { return toolset.Normal(t) == toolset.Normal(name) }):
 			c.fail(cmd.Enter.Position, nearest.Hint(name, c.tables, "there are "), "tool %s has no table", tomltree.Quote(name))
 		}
@@ -147,7 +157,20 @@ func (c *toolCheck) tool(name string, t *Tool) {
 	}
 	c.roles(t.PathParameters.Items, t.Parameters)
 	c.localTool(t)
+	c.serverTable(name, t)
 	c.author.add(name, t)
+}
+
+// serverTable rejects what has no effect for the process of an MCP server: its tools have names of their own.
+func (c *toolCheck) serverTable(name string, t *Tool) {
+	if !strings.HasPrefix(toolset.Normal(name), "server:") {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.Keys)) {
+		if key != "access" && key != "source" && key != "description" {
+			c.fail(t.Position.At(t.Keys[key]), `write it in [tools."mcp__SERVER__*"], for the server's tools`, "%s has no effect in the table of a server's process", key)
+		}
+	}
 }
 
 // localTool checks the command of a local tool.
@@ -178,6 +201,9 @@ type stageKeys uint8
 const (
 	mayStrip stageKeys = 1 << iota
 	mayLimitDepth
+	mayStart           // from a profile
+	mayStartByProvider // from one of its own for a provider
+	isOfProvider
 )
 
 func (c *toolCheck) stage(s *Stage, id string, may stageKeys) {
@@ -189,6 +215,9 @@ func (c *toolCheck) stage(s *Stage, id string, may stageKeys) {
 	}
 	c.patterns(s.Deny.Items)
 	c.patterns(s.AlsoAllow.Items)
+	if s.Access != nil {
+		c.commands(s.Access)
+	}
 	if s.Profile.S != "" && !c.profiles[s.Profile.S] {
 		names := slices.Sorted(maps.Keys(c.profiles))
 		c.fail(s.Profile.Position, nearest.Hint(s.Profile.S, names, "there are "), "unknown profile %s", tomltree.Quote(s.Profile.S))
@@ -198,11 +227,24 @@ func (c *toolCheck) stage(s *Stage, id string, may stageKeys) {
 	if s.OnUnknown == "strip" && may&mayStrip == 0 {
 		c.fail(at("on_unknown"), "", `on_unknown = "strip" is for stages of profiles, providers and groups`)
 	}
+	if s.Profile.S != "" && may&mayStart == 0 {
+		c.fail(at("profile"), "", "profile has no effect here: it's for stages of authorities, and for those that global and agents have for a provider")
+	}
+	if s.Providers != nil && may&isOfProvider != 0 {
+		c.fail(at("providers"), "", "a provider's stage can't have providers of its own")
+	}
 	if s.MaxDepth != 0 && may&mayLimitDepth == 0 {
 		c.fail(at("max_depth"), "move it to [authorities.subagent]", "max_depth is for sub-agents alone")
 	}
+	own := mayStrip | isOfProvider
+	if may&mayStartByProvider != 0 {
+		own |= mayStart
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
-		c.stage(s.Providers[name], id+".providers."+strings.ToLower(name), may|mayStrip)
+		if strings.Contains(name, "*") {
+			c.fail(s.Providers[name].Position, "write PROVIDER or PROVIDER/MODEL", "%s is a pattern, and names of providers are compared whole", tomltree.Quote(name))
+		}
+		c.stage(s.Providers[name], id+".providers."+strings.ToLower(name), own)
 	}
 }
 

@@ -94,6 +94,9 @@ func (c *toolCheck) arguments(t *localTool) {
 	if t.schema == nil || t.schema.JSON == nil {
 		return
 	}
+	if t.command == nil {
+		c.fail(t.schema.Position, `add command = ["program", "{argument}"], or remove it`, "schema is for the arguments of a local tool, and this tool has no command")
+	}
 	for _, e := range t.command {
 		if name, whole := placeholder(e.S); whole && !slices.Contains(t.schema.Names, name) {
 			c.fail(e.Position, nearest.Hint(name, t.schema.Names, "it has "), "the schema has no property %s", tomltree.Quote(name))

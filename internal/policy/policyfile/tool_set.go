@@ -166,7 +166,7 @@ func (m *toolMerge) named(into *toolset.Named, n *Named, id string) {
 		}
 		key := name
 		if id == "authorities.provider" {
-			key = strings.ToLower(name)
+			key = strings.ToLower(name) // as in providers
 		}
 		into.Names[key] = m.stage(into.Names[key], n.Names[name], id+"."+name)
 	}

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
-
-	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // sourced is a pattern of [tools] for which some file sets a source or a grant.
