@@ -24,13 +24,14 @@ func (l *loader) toolPieces(f *File) []piece {
 	if l.req.Tool == "" || f.Policy.Tools == nil || len(l.errs) > 0 { // groups can be endless if there are errors
 		return nil
 	}
-	about := map[string]bool{}
-	for _, pattern := range l.toolLayer(f.Authority).Patterns(l.req.Tool) {
-		about[tableKey(pattern)] = true
-	}
+	var about []string
 	var out []piece
 	for _, pattern := range slices.Sorted(maps.Keys(f.Policy.Tools)) {
-		if t := f.Policy.Tools[pattern]; t.Access != nil && about[tableKey(pattern)] {
+		t := f.Policy.Tools[pattern]
+		if t.Access != nil && about == nil { // else the layer isn't needed
+			about = l.toolLayer(f.Authority).Patterns(l.req.Tool)
+		}
+		if t.Access != nil && slices.ContainsFunc(about, func(p string) bool { return tableKey(p) == tableKey(pattern) }) {
 			out = append(out, piece{authority: f.Authority, file: f, access: t.Access, tool: pattern})
 		}
 	}
