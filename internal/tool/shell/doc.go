@@ -36,6 +36,7 @@
 //   - Names that a shell resolves by its own state (aliases, functions, PATH, hashed commands), and options that change the parsing.
 //   - A loop or a function assigns what a later line names. A name that's assigned must be in the text, not expanded.
 //   - A redirection may fail: then its command did nothing. bash expands the target of >& twice.
+//   - After an error in an expansion, bash continues with the next line (discard.go).
 //   - Arithmetic evaluates the values of variables, with the commands in their subscripts: a value must be a number. test -v, printf -v,
 //     read, unset and declare evaluate subscripts too, so that their operands must be known names.
 //   - bash runs /dev/tcp, functions from the environment and BASH_ENV; zsh runs code in glob qualifiers and expansion flags.
