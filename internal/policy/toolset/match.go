@@ -18,7 +18,14 @@ const (
 const longestName = 128
 
 // Normal returns a tool's name as it's compared: in lower case, with _ for -.
-func Normal(name string) string { return strings.ReplaceAll(strings.ToLower(name), "-", "_") }
+func Normal(name string) string {
+	for i := range len(name) {
+		if c := name[i]; c == '-' || c >= 'A' && c <= 'Z' || c >= 0x80 {
+			return strings.ReplaceAll(strings.ToLower(name), "-", "_")
+		}
+	}
+	return name
+}
 
 // ValidName reports whether a tool may have this name. A tool with another one is invisible.
 func ValidName(name string) bool {
@@ -26,13 +33,20 @@ func ValidName(name string) bool {
 		return false
 	}
 	for i := range len(name) {
-		c := name[i]
-		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("_-.:/@", rune(c)) {
+		if !inNames[name[i]] {
 			return false
 		}
 	}
 	return true
 }
+
+// inNames are the bytes of which names consist.
+var inNames = func() (in [256]bool) {
+	for _, c := range "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.:/@" {
+		in[c] = true
+	}
+	return in
+}()
 
 // Glob reports whether a pattern, a name with "*" for any run of characters, matches a name. Both are in the normal form.
 func Glob(pattern, name string) bool {

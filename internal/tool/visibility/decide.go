@@ -52,7 +52,7 @@ type author struct {
 }
 
 func newEvaluation(set *toolset.Set, c Caller, given []Tool) *evaluation {
-	e := &evaluation{caller: c, given: len(given)}
+	e := &evaluation{caller: c, given: len(given), tools: make([]candidate, 0, len(given)+16)}
 	for _, t := range given {
 		full, bare := fullName(t)
 		e.tools = append(e.tools, candidate{name: full, bare: bare, ownerOnly: t.OwnerOnly})
