@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"cmp"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -112,7 +113,9 @@ func (l *loader) pieces(f *File) []piece {
 	named := func(authority policy.Authority, n *Named, name string) {
 		if n != nil {
 			add(authority, &n.Stage)
-			add(authority, n.Names[name])
+			if s := n.Names[name]; s != nil || name != "" {
+				add(authority, cmp.Or(s, n.Names["*"]))
+			}
 		}
 	}
 	profile := l.profile(f)

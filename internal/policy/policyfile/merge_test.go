@@ -253,6 +253,10 @@ pids = 7
 path = "openai"
 [[authorities.provider.Azure.access.fs]]
 path = "azure"
+[[authorities.group."*".access.fs]]
+path = "anygroup"
+[[authorities.group.family.access.fs]]
+path = "family"
 [authorities.agent.wary]
 profile = "careful"
 access.fs = [{ path = "wary" }]
@@ -275,6 +279,8 @@ access.fs = [{ path = "wary" }]
 		"host: fs b read; global: fs global none | fs openai none; agent: ; session: fs a read":                      func(r *Request) { r.Provider = "openai" },
 		"host: fs b read; provider: fs azure none; global: fs global none; agent: ; session: fs a read":              func(r *Request) { r.Provider = "azurE" },
 		"host: fs b read; profile: fs careful none; global: fs global none; agent: fs wary none; session: fs a read": func(r *Request) { r.Agent = "wary" }, // which the policy gives the profile
+		"host: fs b read; global: fs global none; agent: ; group: fs family none; session: fs a read":                func(r *Request) { r.Group = "family" },
+		"host: fs b read; global: fs global none; agent: ; group: fs anygroup none; session: fs a read":              func(r *Request) { r.Group = "work" },
 		"host: fs b read; global: fs global none; agent: ; subagent: fs sub none; session: fs a read":                func(r *Request) { r.Depth = 1 },
 	} {
 		if got := layers(change); got != want {

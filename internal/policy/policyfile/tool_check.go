@@ -9,6 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/nearest"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
+	"github.com/toolguard/toolguard/internal/tool/schema"
 )
 
 // checkTools checks the references between the tool sections of all files: a group or profile that doesn't exist would
@@ -179,20 +180,10 @@ func (c *toolCheck) localTool(t *Tool) {
 		c.fail(t.Position.At(t.Keys["command"]), `write command = ["program", "{argument}"]`, "command is empty")
 	}
 	for _, e := range t.Command {
-		if _, whole := placeholder(e.S); !whole && strings.ContainsAny(e.S, "{}") {
+		if name, _ := schema.Placeholder(e.S); name == "" && strings.ContainsAny(e.S, "{}") {
 			c.fail(e.Position, "make it an element of its own", "%s isn't a whole {NAME}", tomltree.Quote(e.S))
 		}
 	}
-}
-
-// placeholder returns the name of an argument in an element of a local tool's command: {NAME}, or {NAME*} for a list.
-func placeholder(s string) (name string, ok bool) {
-	name, ok = strings.CutPrefix(s, "{")
-	if ok {
-		name, ok = strings.CutSuffix(name, "}")
-	}
-	name = strings.TrimSuffix(name, "*")
-	return name, ok && name != "" && !strings.ContainsAny(name, "{}*")
 }
 
 // stageKeys are the keys that not each stage may have.

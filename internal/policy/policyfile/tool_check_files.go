@@ -9,6 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/nearest"
 	"github.com/toolguard/toolguard/internal/policy/tomltree"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
+	"github.com/toolguard/toolguard/internal/tool/schema"
 )
 
 // authorCheck is what the files of one author say together, as far as it has to fit together.
@@ -98,7 +99,7 @@ func (c *toolCheck) arguments(t *localTool) {
 		c.fail(t.schema.Position, `add command = ["program", "{argument}"], or remove it`, "schema is for the arguments of a local tool, and this tool has no command")
 	}
 	for _, e := range t.command {
-		if name, whole := placeholder(e.S); whole && !slices.Contains(t.schema.Names, name) {
+		if name, _ := schema.Placeholder(e.S); name != "" && !slices.Contains(t.schema.Names, name) {
 			c.fail(e.Position, nearest.Hint(name, t.schema.Names, "it has "), "the schema has no property %s", tomltree.Quote(name))
 		}
 	}
