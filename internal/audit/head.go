@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
 )
@@ -86,7 +87,19 @@ func (h head) text() string {
 	return "toolguard audit head\n" + string(text)
 }
 
+// readHead reads the head. To a reader, a write isn't atomic: it can get a part of the new head and a part of the one before. So a head that
+// is damaged is read again.
 func readHead(folder string) (h head, err error) {
+	for range 4 {
+		if h, err = readHeadOnce(folder); !errors.Is(err, errHead) {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return h, err
+}
+
+func readHeadOnce(folder string) (h head, err error) {
 	text, err := readSmall(filepath.Join(folder, headName), 2*headSize)
 	if err != nil && !errors.Is(err, errSize) {
 		return h, err
