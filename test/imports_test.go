@@ -52,7 +52,7 @@ const layers = `
 3 tool/gate: policy policy/explain policy/fspath policy/tomltext policy/toolset tool/patch tool/program tool/shell tool/strictjson
 	github.com/go-json-experiment/json
 0 tool/patch:
-0 tool/schema: github.com/go-json-experiment/json
+1 tool/schema: tool/strictjson github.com/go-json-experiment/json
 4 tool/callstate: policy/toolset tool/constraint golang.org/x/sys
 3 tool/constraint: policy/toolset
 3 tool/visibility: policy/toolset

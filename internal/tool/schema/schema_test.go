@@ -47,6 +47,7 @@ func TestSchemaMistakes(t *testing.T) {
 		`{"properties":{"x":{}},"properties":{}}`:                              `the schema can't be read: not valid JSON: jsontext: duplicate object member name "properties"`,
 		`{`:     `the schema can't be read: not valid JSON: `,
 		`{} {}`: `the schema can't be read: there is more after its end`,
+		`{} x`:  `the schema can't be read: there is more after its end`,
 		strings.Repeat(`{"items":`, 300) + `{}` + strings.Repeat(`}`, 300):        `the schema can't be read: it's more than 256 levels deep`,
 		`{"properties":{"x":{"pattern":"` + strings.Repeat("a", maxSchema) + `"}`: `the schema can't be read: it's larger than 256 KiB`,
 	} {

@@ -2,20 +2,20 @@ package schema
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/toolguard/toolguard/internal/tool/strictjson"
 )
 
 // The bounds of JSON texts.
 const (
 	maxSchema    = 256 << 10 // bytes
 	maxArguments = 8 << 20
-	maxDepth     = 256
 )
 
 // value is a value of JSON.
@@ -40,31 +40,24 @@ func (v *value) get(name string) *value {
 	return nil
 }
 
-// parseJSON reads one value. jsontext rejects keys that are given twice and text that isn't UTF-8.
+// parseJSON reads one value that has one meaning only.
 func parseJSON(text []byte, size int) (*value, error) {
 	if len(text) > size {
 		return nil, fmt.Errorf("it's larger than %d KiB", size>>10)
 	}
-	d := jsontext.NewDecoder(bytes.NewReader(text))
-	v, err := read(d, 0)
+	if err := strictjson.Check(text); err != nil {
+		return nil, err
+	}
+	return read(jsontext.NewDecoder(bytes.NewReader(text)))
+}
+
+// read reads a value of text that strictjson has checked.
+func read(d *jsontext.Decoder) (*value, error) {
+	t, err := d.ReadToken()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.ReadToken(); err == nil {
-		return nil, errors.New("there is more after its end")
-	}
-	return v, nil
-}
-
-func read(d *jsontext.Decoder, depth int) (*value, error) {
-	t, err := d.ReadToken()
-	if err != nil {
-		return nil, fmt.Errorf("not valid JSON: %w", err)
-	}
 	v := &value{kind: t.Kind()}
-	if depth == maxDepth && (v.kind == '{' || v.kind == '[') {
-		return nil, fmt.Errorf("it's more than %d levels deep", maxDepth)
-	}
 	switch v.kind {
 	case '"', '0':
 		v.text = t.String()
@@ -74,11 +67,11 @@ func read(d *jsontext.Decoder, depth int) (*value, error) {
 			if v.kind == '{' {
 				key, err := d.ReadToken()
 				if err != nil {
-					return nil, fmt.Errorf("not valid JSON: %w", err)
+					return nil, err
 				}
 				name = key.String()
 			}
-			item, err := read(d, depth+1)
+			item, err := read(d)
 			if err != nil {
 				return nil, err
 			}
@@ -88,11 +81,9 @@ func read(d *jsontext.Decoder, depth int) (*value, error) {
 				v.items = append(v.items, item)
 			}
 		}
-		if _, err := d.ReadToken(); err != nil {
-			return nil, fmt.Errorf("not valid JSON: %w", err)
-		}
+		_, err = d.ReadToken()
 	}
-	return v, nil
+	return v, err
 }
 
 // describe returns what a value is, for messages.

@@ -27,7 +27,7 @@ func Check(text []byte) error {
 		switch t.Kind() {
 		case '{', '[':
 			if depth++; depth > MaxDepth {
-				return fmt.Errorf("its JSON is more than %d levels deep", MaxDepth)
+				return fmt.Errorf("it's more than %d levels deep", MaxDepth)
 			}
 		case '}', ']':
 			depth--
