@@ -48,22 +48,27 @@ func (a *app) batch(p *policyFlags, by *backendFlags) error {
 	if _, err := b.evaluator(p.tool); err != nil {
 		return err
 	}
+	return a.answerLines(batchLine, b.reply)
+}
+
+// answerLines answers JSON lines of at most so many bytes until there are no more, each with one line. A line that is longer is answered
+// with its error. The exit status is the worst of all answers.
+func (a *app) answerLines(most int, reply func(line []byte, err error) (answer any, code int)) error {
 	in := bufio.NewReaderSize(a.in, 64<<10)
 	out := bufio.NewWriter(a.out.W)
+	lines := &output.Screen{W: out}
 	worst := 0
 	for {
-		line, err := readLine(in, batchLine)
+		line, err := readLine(in, most)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if long := lineTooLong(0); err != nil && !errors.As(err, &long) {
 			return err
 		}
-		reply, code := b.reply(line, err)
+		answer, code := reply(line, err)
 		worst = max(worst, code)
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(reply); err != nil {
+		if err := lines.JSONLine(answer); err != nil {
 			return err
 		}
 		if in.Buffered() == 0 { // the client may wait for the answer before it asks the next question

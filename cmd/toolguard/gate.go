@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -159,40 +158,15 @@ func gateLine(e *tool.Engine, line []byte) (answer any, code int, err error) {
 
 // gateBatch answers JSON lines until there are no more. A line that is no call is denied.
 func (a *app) gateBatch(e *tool.Engine) error {
-	in := bufio.NewReaderSize(a.in, 64<<10)
-	out := bufio.NewWriter(a.out.W)
-	buffered := &output.Screen{W: out}
-	worst := 0
-	for {
-		line, err := readLine(in, gate.MaxCall)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		var answer any
-		if long := lineTooLong(0); errors.As(err, &long) {
+	return a.answerLines(gate.MaxCall, func(line []byte, err error) (answer any, code int) {
+		if err != nil {
 			err = &gate.BadCall{Err: err}
-		} else if err != nil {
-			return err
 		} else {
 			answer, _, err = gateLine(e, line)
 		}
 		if bad := (*gate.BadCall)(nil); errors.As(err, &bad) {
-			worst, answer = exitTrouble, output.GateAnswerJSON(gate.Denied(&gate.Call{}, gate.ReasonBadCall, nil, bad.Err.Error()))
+			return output.GateAnswerJSON(gate.Denied(&gate.Call{}, gate.ReasonBadCall, nil, bad.Err.Error())), exitTrouble
 		}
-		if err := buffered.JSONLine(answer); err != nil {
-			return err
-		}
-		if in.Buffered() == 0 { // the host may wait for the answer before it sends the next call
-			if err := out.Flush(); err != nil {
-				return err
-			}
-		}
-	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	if worst != 0 {
-		return exitStatus(worst)
-	}
-	return nil
+		return answer, 0
+	})
 }
