@@ -41,6 +41,7 @@ type Engine struct {
 
 	policies map[Scope]*policy.Compiled
 	settings map[string]*toolset.Settings
+	schemas  map[string]*schema.Schema
 	visible  map[visibilityKey]*visibility.Removal
 	tables   map[string]string // by tool: the name under which tables grant something to it
 }
@@ -94,7 +95,7 @@ func (e *Engine) decide(c *gate.Call, r *gate.Request) (*gate.Answer, error) {
 	if a := e.visibility(c); a != nil {
 		return a, nil
 	}
-	if a := checkSchema(c, r.Settings); a != nil {
+	if a := e.checkSchema(c, r.Settings); a != nil {
 		return a, nil
 	}
 	a := gate.Decide(r)
@@ -127,20 +128,26 @@ func (e *Engine) visibility(c *gate.Call) *gate.Answer {
 }
 
 // checkSchema denies a call of a local tool whose arguments don't match its schema.
-func checkSchema(c *gate.Call, s *toolset.Settings) *gate.Answer {
+func (e *Engine) checkSchema(c *gate.Call, s *toolset.Settings) *gate.Answer {
 	if s.Command == nil && s.Schema == nil {
 		return nil
 	}
-	of, rule := schema.Default(s.Command), s.Rules["command"]
+	rule := s.Rules["command"]
 	if s.Schema != nil {
-		var err error
-		if of, err = schema.Parse(s.Schema.Text); err != nil {
-			return gate.Denied(c, string(policy.EngineError), gate.ToolRule(s.Schema.Rule), err.Error())
-		}
 		rule = s.Schema.Rule
 	}
-	err := of.Validate(c.Arguments)
-	if err == nil && s.Command != nil {
+	of, err := kept(&e.schemas, c.Tool, func() (*schema.Schema, error) {
+		if s.Schema == nil {
+			return schema.Default(s.Command), nil
+		}
+		return schema.Parse(s.Schema.Text)
+	})
+	if err != nil {
+		return gate.Denied(c, string(policy.EngineError), gate.ToolRule(rule), err.Error())
+	}
+	if s.Command == nil {
+		err = of.Validate(c.Arguments)
+	} else { // which validates, too
 		_, err = of.Argv(s.Command, c.Arguments)
 	}
 	if err != nil {

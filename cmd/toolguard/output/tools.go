@@ -1,8 +1,6 @@
 package output
 
 import (
-	"strings"
-
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool/visibility"
@@ -20,11 +18,7 @@ func toolRuleJSON(r toolset.Rule) *toolRule {
 	if r.ID == "" {
 		return nil
 	}
-	authority := policy.Session
-	if strings.HasPrefix(r.ID, policy.Host.String()+".") {
-		authority = policy.Host
-	}
-	return &toolRule{r.ID, authority.String(), r.At.File, r.At.Line}
+	return &toolRule{r.ID, r.Authority().String(), r.At.File, r.At.Line}
 }
 
 type removedTool struct {

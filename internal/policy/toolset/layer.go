@@ -37,6 +37,14 @@ type Rule struct {
 // Builtin reports whether the rule is one of toolguard's own, which no author has set.
 func (r Rule) Builtin() bool { return strings.HasPrefix(r.At.File, "builtin:") }
 
+// Authority is whose rule it is: the host's, or the session's.
+func (r Rule) Authority() policy.Authority {
+	if strings.HasPrefix(r.ID, policy.Host.String()+".") {
+		return policy.Host
+	}
+	return policy.Session
+}
+
 // Entry is one entry of a list of patterns.
 type Entry struct {
 	Text string // as written

@@ -37,11 +37,7 @@ func ToolRule(r toolset.Rule) *Rule {
 	if r.ID == "" {
 		return nil
 	}
-	a := policy.Session
-	if strings.HasPrefix(r.ID, policy.Host.String()+".") {
-		a = policy.Host
-	}
-	return &Rule{r.ID, a, r.At}
+	return &Rule{r.ID, r.Authority(), r.At}
 }
 
 // Answer is the decision about a call.
