@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 // argument judges one value of the call's arguments by its role.
-func (j *judge) argument(v *value, all []value) {
+func (j *judge) argument(v *value) {
 	if j.done() {
 		return
 	}
@@ -28,11 +29,11 @@ func (j *judge) argument(v *value, all []value) {
 		}
 		j.pathArgument(v)
 	case roleURL:
-		j.address(v.text, j.in(v.in), j.method(all))
+		j.address(v.text, j.in(v.in), cmp.Or(j.args.method, "GET"))
 	case roleCommand:
-		j.commandLine(v, with(all, v, roleArgv))
+		j.commandLine(v, j.argv[v.in])
 	case roleArgv:
-		if len(with(all, v, roleCommand)) == 0 && j.Settings.Kind == "execute" {
+		if len(j.commands[v.in]) == 0 && j.Settings.Kind == "execute" {
 			j.commandLine(v, nil)
 		}
 	default:
@@ -93,17 +94,7 @@ func (j *judge) environment(v *value) bool {
 		return false
 	}
 	j.variable(program.Variable{Name: name, Value: text}, program.Literal(j.dir))
-	return true
-}
-
-// with returns the values of a role in the object that has v.
-func with(all []value, v *value, role string) (list []value) {
-	for _, o := range all {
-		if o.role == role && o.in == v.in {
-			list = append(list, o)
-		}
-	}
-	return list
+	return j.Settings.Kind == "execute" // without a kind, what it is isn't known
 }
 
 // looksAbsolute reports whether a text is nothing but an absolute path. A tool without a kind could use it as one, whatever its argument is
@@ -114,16 +105,6 @@ func looksAbsolute(s string) bool {
 	}
 	return strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~/") || strings.HasPrefix(s, "$HOME/") || strings.HasPrefix(s, "${HOME}/") ||
 		len(s) > 5 && strings.EqualFold(s[:5], "file:")
-}
-
-// method is the HTTP method that the call names, else GET.
-func (j *judge) method(all []value) string {
-	for _, v := range all {
-		if strings.EqualFold(v.key, "method") && v.text != "" && strings.Trim(v.text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == "" {
-			return strings.ToUpper(v.text)
-		}
-	}
-	return "GET"
 }
 
 // kindActions are what a tool of each kind does to its paths. Moving depends on the argument.

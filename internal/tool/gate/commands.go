@@ -256,7 +256,7 @@ func (j *judge) command(c *program.Call) {
 		a.Target = shown
 		j.take(target{q: explain.Question{Resource: policy.Commands}, shown: shown, capability: "execute"}, a)
 	case a.Reason == policy.ArgsNotListed:
-		j.doubt(c.Argv[unknown].Text, fmt.Sprintf("is an argument of %s that isn't known, and the policy limits its arguments", base(name)))
+		j.doubt(c.Argv[unknown].Text, fmt.Sprintf("is an argument of %s that isn't known, and the policy limits its arguments", path.Base(name)))
 	default:
 		j.take(target{q: explain.Question{Resource: policy.Commands}, shown: shown, capability: "execute"}, a)
 	}

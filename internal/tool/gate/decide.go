@@ -131,9 +131,9 @@ func (j *judge) arguments() error {
 	for _, name := range w.odd {
 		j.doubt(name, "is a number where a text is expected")
 	}
-	j.cwds = w.cwds
+	j.args, j.commands, j.argv = w, w.with(roleCommand), w.with(roleArgv)
 	for i := range w.values {
-		j.argument(&w.values[i], w.values)
+		j.argument(&w.values[i])
 	}
 	j.understood()
 	return nil

@@ -3,7 +3,6 @@ package gate
 import (
 	"cmp"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -24,8 +23,10 @@ type judge struct {
 	ran     bool              // the call runs a command
 	odd     []*value          // texts without a role, of a tool that executes something or changes files
 	found   bool              // the call names a file
-	cwds    []string          // all working directories that the call names
 	calls   int               // programs that were judged
+
+	args           *walker             // the call's arguments
+	commands, argv map[*object][]value // of them the commands, and their further arguments, by the object that has them
 }
 
 // target is something that a call needs.
@@ -304,7 +305,7 @@ const maxDirs = 4
 func (j *judge) in(o *object) (dirs []string) {
 	named := o.dirs()
 	if len(named) == 0 { // one that an object next to it names could be meant
-		named = j.cwds
+		named = j.args.cwds
 	}
 	for _, dir := range named {
 		list, why := readings(dir, j.Home)
@@ -325,6 +326,3 @@ func (j *judge) in(o *object) (dirs []string) {
 	}
 	return dirs
 }
-
-// base is the last component of a program's name.
-func base(name string) string { return path.Base(name) }

@@ -58,6 +58,7 @@ type walker struct {
 	roles  map[string]string // by name in lower case
 	values []value
 	cwds   []string // all working directories
+	method string   // the HTTP method that the call names first, in upper case; "" for none
 	odd    []string // names of arguments whose role needs a text and whose value is another one
 }
 
@@ -95,8 +96,22 @@ func (w *walker) add(v value) error {
 		v.in.cwd = append(v.in.cwd, v.text)
 		w.cwds = append(w.cwds, v.text)
 	}
+	if w.method == "" && strings.EqualFold(v.key, "method") && strings.Trim(v.text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == "" {
+		w.method = strings.ToUpper(v.text)
+	}
 	w.values = append(w.values, v)
 	return nil
+}
+
+// with returns the values of a role in each object.
+func (w *walker) with(role string) map[*object][]value {
+	m := map[*object][]value{}
+	for _, v := range w.values {
+		if v.role == role {
+			m[v.in] = append(m[v.in], v)
+		}
+	}
+	return m
 }
 
 func (w *walker) object(key, role string, in *object) error {
@@ -125,10 +140,10 @@ func (w *walker) object(key, role string, in *object) error {
 	return err
 }
 
-// list reads a list. One of texts that is a command line is one value.
 // fold returns a key as it's compared: in lower case, with one form of letters that have several, as Go's JSON does.
 func fold(key string) string { return strings.ToLower(strings.ToUpper(key)) }
 
+// list reads a list. One of texts that is a command line is one value.
 func (w *walker) list(key, role string, in *object) error {
 	if _, err := w.d.ReadToken(); err != nil {
 		return err
