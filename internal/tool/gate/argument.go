@@ -193,16 +193,9 @@ func (j *judge) commandLine(v *value, more []value) {
 
 func (j *judge) commandIn(v *value, more []value, dir program.Word) {
 	if v.list == nil {
-		var text strings.Builder
-		text.WriteString(v.text)
-		for _, m := range more {
-			text.WriteString(" " + m.text)
-			for _, word := range m.list {
-				text.WriteString(" " + quote(word))
-			}
-		}
 		j.ran = true
-		j.script(&program.Script{Text: text.String(), Shell: j.shell(), Dir: dir}, 0)
+		j.script(&program.Script{Text: joined(v, more, quote), Shell: j.shell(), Dir: dir}, 0)
+		j.joinedForShell(v, more, dir)
 		return
 	}
 	words := slices.Clone(v.list)
@@ -224,6 +217,36 @@ func (j *judge) commandIn(v *value, more []value, dir program.Word) {
 		call.Argv = append(call.Argv, program.Literal(w))
 	}
 	j.call(&call, 0)
+}
+
+// joined is a command with the arguments that the call has next to it.
+func joined(v *value, more []value, word func(string) string) string {
+	var text strings.Builder
+	text.WriteString(v.text)
+	for _, m := range more {
+		text.WriteString(" " + m.text)
+		for _, w := range m.list {
+			text.WriteString(" " + word(w))
+		}
+	}
+	return text.String()
+}
+
+// joinedForShell doubts arguments that would do something else if the host joins them to the command for a shell, as some do.
+func (j *judge) joinedForShell(v *value, more []value, dir program.Word) {
+	for _, m := range more {
+		i := slices.IndexFunc(m.list, func(w string) bool { return strings.ContainsAny(w, ";|&`$<>()\n") })
+		if i < 0 || j.done() {
+			continue
+		}
+		other := *j
+		other.unclear = nil
+		other.script(&program.Script{Text: joined(v, more, func(w string) string { return w }), Shell: j.shell(), Dir: dir}, 0)
+		if j.calls = other.calls; other.denied != nil || len(other.unclear) > 0 {
+			j.doubt(m.list[i], "isn't only an argument if the host joins it to the command for a shell")
+		}
+		return
+	}
 }
 
 // shell is the shell that runs the commands of calls; "" if it isn't known.
