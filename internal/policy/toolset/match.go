@@ -102,12 +102,15 @@ type Target struct {
 // Matcher finds the entry of a list of patterns that matches a tool.
 type Matcher struct {
 	exact   map[string]*Entry
-	begins  [256]bool // the first bytes of the exact names, which are fewer to compare than whole names
+	begins  [256]begin // by a name's first byte: what could match it, which is quicker to find out than by comparing names
 	globs   []glob
 	plugins map[string]*Entry // by plugin
 	all     *Entry            // the entry for every tool
 	plugin  *Entry            // the entry for every tool of a plugin
 }
+
+// begin says which patterns of a Matcher can begin with a byte.
+type begin struct{ exact, glob bool }
 
 type glob struct {
 	pattern string
@@ -135,9 +138,12 @@ func (l *Layer) add(m *Matcher, pattern string, e *Entry, depth int) {
 		pattern = Normal(pattern)
 		head, rest, _ := strings.Cut(pattern, "*")
 		m.globs = append(m.globs, glob{pattern, head, rest == "", e})
+		for b := range m.begins {
+			m.begins[b].glob = m.begins[b].glob || head == "" || head[0] == byte(b)
+		}
 	case !ok:
 		if pattern = l.Canonical(pattern); pattern != "" {
-			m.begins[pattern[0]] = true
+			m.begins[pattern[0]].exact = true
 			keepFirst(m.exact, pattern, e)
 		}
 	case group == GroupAll:
@@ -202,10 +208,14 @@ func (m *Matcher) find(name string) *Entry {
 	if name == "" {
 		return nil
 	}
-	if m.begins[name[0]] {
+	begin := m.begins[name[0]]
+	if begin.exact {
 		if e := m.exact[name]; e != nil {
 			return e
 		}
+	}
+	if !begin.glob {
+		return nil
 	}
 	for i := range m.globs {
 		if g := &m.globs[i]; strings.HasPrefix(name, g.head) && (g.prefix || Glob(g.pattern, name)) {

@@ -45,7 +45,7 @@ type author struct {
 	layer   *toolset.Layer
 	stages  []stage
 	targets []toolset.Target // of each tool: aliases are the author's own
-	tables  []settings       // of each tool
+	tables  []settings       // of each tool; nil where no table says anything
 	bare    []settings       // the same by tables that only match its bare name
 	implied map[int][]int    // by tool: those that imply it
 	known   map[string]bool  // by entry of a list of allowed tools: it matches a given tool or a built-in name
@@ -131,7 +131,11 @@ func (e *evaluation) checkCollisions() {
 func (e *evaluation) checkTables(a *author) {
 	model := strings.ToLower(e.caller.Provider + "/" + e.caller.Model)
 	for i := range e.tools {
-		for _, s := range []*settings{&a.tables[i], &a.bare[i]} {
+		for _, list := range [][]settings{a.tables, a.bare} {
+			if list == nil {
+				continue
+			}
+			s := &list[i]
 			if s.forbidden != nil {
 				e.remove(i, labelTools, Forbidden, s.forbidden.ID("constraints.forbidden"))
 			}

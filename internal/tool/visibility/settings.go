@@ -12,8 +12,12 @@ type settings struct {
 	forbidden, models, ownerOnly *toolset.Tool // the table that decides; nil where it isn't so
 }
 
-// set applies a table over the earlier ones.
-func (s *settings) set(t *toolset.Tool) {
+// set applies a table over the earlier ones to a tool.
+func (a *author) set(list *[]settings, i int, t *toolset.Tool) {
+	if *list == nil {
+		*list = make([]settings, len(a.targets))
+	}
+	s := &(*list)[i]
 	if t.OwnerOnly != nil {
 		s.ownerOnly = where(t, *t.OwnerOnly)
 	}
@@ -39,7 +43,6 @@ func (s *settings) seenBy(model string) bool {
 // resolve finds each tool's target, its settings, and the tools that imply it.
 func (a *author) resolve(tools []candidate) {
 	a.targets = make([]toolset.Target, len(tools))
-	a.tables, a.bare = make([]settings, len(tools)), make([]settings, len(tools))
 	for i, t := range tools {
 		given := toolset.Normal(t.name)
 		a.targets[i] = toolset.Target{Name: a.layer.Canonical(given), Given: given, Bare: toolset.Normal(t.bare)}
@@ -87,11 +90,11 @@ func (a *author) table(t *toolset.Tool) {
 	for i := range a.targets {
 		if m.Find(&a.targets[i], false) == nil {
 			if m.Find(&a.targets[i], true) != nil {
-				a.bare[i].set(t)
+				a.set(&a.bare, i, t)
 			}
 			continue
 		}
-		a.tables[i].set(t)
+		a.set(&a.tables, i, t)
 		for _, j := range implied {
 			a.implied[j] = append(a.implied[j], i)
 		}
