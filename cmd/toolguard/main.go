@@ -5,11 +5,15 @@ import (
 	"os"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
+	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
 // The setting above stops the runtime from polling the cgroup's processor limit, which this program doesn't need. Only GOMAXPROCS
 // in the environment also stops it from reading the limit once, at the start.
 func main() {
+	if len(os.Args) == 4 && os.Args[1] == launch.StageFlag {
+		os.Exit(launch.RunStage(os.Args[2:]))
+	}
 	growStack()
 	a := &app{in: os.Stdin, out: output.NewFile(os.Stdout), err: output.NewFile(os.Stderr)}
 	os.Exit(a.run(os.Args[1:]))

@@ -44,11 +44,16 @@ func (r *run) command(m *launch.Command) (_ *launch.Command, err error) {
 	if err := rejectSockets(c, m.Keep); err != nil {
 		return nil, err
 	}
+	if r.backend.Wrap != nil {
+		if m.Wrapper, err = r.backend.Wrap(c); err != nil {
+			return nil, err
+		}
+	}
 	r.prefetch(m)
 	if m.Plan, err = r.plan(); err != nil {
 		return nil, err
 	}
-	if m.Plan != nil {
+	if m.Plan != nil && m.Wrapper == nil { // the stage within a wrapper opens the paths there
 		if err := m.Plan.Prepare(); err != nil {
 			return nil, err
 		}

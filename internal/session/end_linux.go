@@ -52,6 +52,7 @@ func (r *run) startClock() (stop func()) {
 
 func (r *run) end(e launch.Exit) {
 	r.last = &e
+	r.wrapper.Store(0)
 	r.supervisor.AllowOutput()
 	r.endEgress()
 	if r.cfg.Linger {
@@ -74,7 +75,7 @@ func (r *run) end(e launch.Exit) {
 
 // processes returns the processes of the session.
 func (r *run) processes() *launch.Processes {
-	return &launch.Processes{Thread: r.thread, Scoped: r.backend.Level >= 6, Nested: r.nested}
+	return &launch.Processes{Thread: r.thread, Scoped: r.backend.Level >= 6 && r.backend.Wrap == nil, Nested: r.nested, Wrapper: int(r.wrapper.Load())}
 }
 
 // endOrphans ends the orphans of the first process, and removes the cgroup.

@@ -36,6 +36,7 @@ type run struct {
 	began      time.Time
 	last       *launch.Exit  // how the command ended; nil: it hasn't
 	opened     openSession   // nil: the backend has no session in the kernel
+	wrapper    atomic.Int64  // the process of the program within which the command runs; 0: none, or it has ended
 	nested     bool          // this process is in another session of toolguardd's
 	group      *cgroup.Group // nil: nothing needs one
 	net        *backend.Network
@@ -119,8 +120,9 @@ func (r *run) prepareBy(b backend.Backend) (err error) {
 			err = errors.Join(err, r.undo())
 		}
 	}()
-	r.backend, r.net = b, b.Network
-	r.report, err = backend.ReportWith(&r.backend, r.cfg.Policy, r.cfg.Backend, r.cfg.Daemon, r.cfg.AllowDegraded)
+	r.backend = b
+	r.report, err = backend.ReportBest(&r.backend, r.cfg.Policy, r.cfg.Backend, r.cfg.Daemon, r.cfg.AllowDegraded)
+	r.net = r.backend.Network
 	switch {
 	case err != nil:
 		return err
@@ -219,6 +221,10 @@ func (r *run) start() (pid int, err error) {
 		return 0, r.startFailure(err)
 	}
 	r.supervisor.SetPID(pid)
+	if r.cmd.Process != nil {
+		r.supervisor.SetCommand(r.cmd.Process)
+		r.wrapper.Store(int64(pid))
+	}
 	return pid, nil
 }
 

@@ -96,6 +96,10 @@ func (s *Screen) Enforceability(r backend.Report, p *policy.Compiled) {
 		s.line("\nwhat %s never sees, under any policy:", r.Backend)
 		s.list("  ", r.Gaps)
 	}
+	if len(r.Passed) > 0 {
+		s.line("\nwhy not another backend:")
+		s.list("  ", r.Passed)
+	}
 	s.line("")
 	switch n := len(r.Blocking); {
 	case n > 0:

@@ -129,6 +129,7 @@ type enforceabilityReport struct {
 	Starts  bool             `json:"starts"`
 	Rows    []enforceability `json:"rows"`
 	Gaps    []string         `json:"gaps"`
+	Passed  []string         `json:"not_chosen"` // why other backends were not chosen
 
 	Detected []detected `json:"detected"` // presets in the built-in default policy
 }
@@ -151,7 +152,7 @@ type enforceability struct {
 }
 
 func EnforceabilityJSON(r backend.Report, p *policy.Compiled) enforceabilityReport {
-	j := enforceabilityReport{p.Name, p.Digest, r.Backend, len(r.Blocking) == 0, []enforceability{}, append([]string{}, r.Gaps...), []detected{}}
+	j := enforceabilityReport{p.Name, p.Digest, r.Backend, len(r.Blocking) == 0, []enforceability{}, append([]string{}, r.Gaps...), append([]string{}, r.Passed...), []detected{}}
 	for _, d := range p.Detected {
 		j.Detected = append(j.Detected, detected{d.Preset, d.By})
 	}

@@ -42,6 +42,9 @@ func (s *Screen) NotEnforceable(r backend.Report, name string) {
 	if n > mostErrors {
 		s.line("  … and %d more (all of them with --dry-run)", n-mostErrors)
 	}
+	for _, why := range r.Passed {
+		s.line("  nor can another backend: %s", Clean(why))
+	}
 }
 
 // impossible describes what can't be enforced here.

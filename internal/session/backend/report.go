@@ -17,6 +17,7 @@ type Report struct {
 	Notes    []policy.Enforceability // rows that aren't enforced, which the user or the policy allows
 	Skipped  bool                    // a backend that enforces more is set up here, and couldn't be used
 	Instead  string                  // how to get a backend that enforces more; "": unknown
+	Passed   []string                // why other backends, which "auto" prefers or tries as well, weren't chosen
 	Denials  bool                    // of a run: denials are reported
 
 	unseen func(explain.Question) string // see Backend
@@ -30,8 +31,42 @@ func ReportFor(c *policy.Compiled, backend, daemon string, allowDegraded []strin
 	if err != nil {
 		return Report{}, err
 	}
-	defer b.Network.close()
-	return ReportWith(&b, c, backend, daemon, allowDegraded)
+	rep, err := ReportBest(&b, c, backend, daemon, allowDegraded)
+	b.Network.close()
+	return rep, err
+}
+
+// ReportBest is ReportWith. If "auto" has chosen b, and b can't enforce c, it replaces b by the first of the others that can.
+func ReportBest(b *Backend, c *policy.Compiled, name, daemon string, allowDegraded []string) (Report, error) {
+	rep, err := ReportWith(b, c, name, daemon, allowDegraded)
+	if err != nil || len(rep.Blocking) == 0 {
+		return rep, err
+	}
+	for _, find := range b.Others {
+		other, err := find()
+		if err != nil {
+			rep.Passed = append(rep.Passed, err.Error())
+			continue
+		}
+		better, err := ReportWith(&other, c, name, daemon, allowDegraded)
+		if err == nil && len(better.Blocking) == 0 {
+			better.Passed = append(append(better.Passed, cannot(&rep)), rep.Passed...)
+			other.Skipped = b.Skipped
+			b.Network.close()
+			*b = other
+			return better, nil
+		}
+		if err == nil {
+			rep.Passed = append(rep.Passed, cannot(&better))
+		}
+	}
+	return rep, nil
+}
+
+// cannot names the first rule that prevents a start with a backend.
+func cannot(r *Report) string {
+	first := r.Blocking[0]
+	return fmt.Sprintf("%s can't enforce %s: %s", r.Backend, first.ID, first.Why)
 }
 
 // ReportWith is ReportFor with a backend that has been chosen.

@@ -8,6 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
+	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
 // Backend is a selection of mechanisms that enforce a policy.
@@ -22,6 +23,9 @@ type Backend struct {
 	Maker   Maker                         // the process that makes the session in the kernel
 	Image   *image.Image                  // the image of the reported policy, if this process makes the session
 	Client  *api.Client                   // of toolguardd, if it makes the session
+
+	Wrap   func(*policy.Compiled) (*launch.Wrapper, error) // prepares the program within which the command starts; nil: none
+	Others []func() (Backend, error)                       // those that are tried if this one can't enforce the policy
 
 	Fallback   func() (Backend, error) // the next backend if the session can't be made; nil: none
 	RequiredBy string                  // the setting that requires toolguardd; "": none

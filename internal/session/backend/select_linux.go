@@ -3,6 +3,7 @@ package backend
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/toolguard/toolguard/internal/api"
@@ -10,7 +11,7 @@ import (
 )
 
 // Backends are the backends of this build.
-var Backends = []string{"bpf", "landlock"}
+var Backends = []string{"bpf", "landlock", "bwrap"}
 
 // automatic returns the best backend of this build and this machine.
 func automatic(daemon string, ask AskState) (Backend, error) {
@@ -31,7 +32,7 @@ func automatic(daemon string, ask AskState) (Backend, error) {
 		}
 	}
 	b, _, err := named("landlock", "none", ask)
-	b.Skipped = skipped
+	b.Skipped, b.Others = skipped, []func() (Backend, error){byBubblewrap}
 	return b, err
 }
 
@@ -45,12 +46,14 @@ func named(name, daemon string, ask AskState) (b Backend, ok bool, err error) {
 		b, err = bpf(true)
 		return b, true, err
 	case "landlock":
-		if daemon == "require" {
-			return Backend{}, true, errors.New("the landlock backend doesn't use toolguardd: leave out --backend landlock")
-		}
+		b, err = byLandlock()
+	case "bwrap":
+		b, err = byBubblewrap()
 	default:
 		return Backend{}, false, nil
 	}
-	b, err = byLandlock()
+	if daemon == "require" {
+		return Backend{}, true, fmt.Errorf("the %s backend doesn't use toolguardd: leave out --backend %s", name, name)
+	}
 	return b, true, err
 }

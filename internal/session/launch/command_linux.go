@@ -9,50 +9,75 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/proc"
 	"github.com/toolguard/toolguard/internal/seccomp"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
 // Command has all decisions about the start of the first process, so that the restricted thread only executes them.
 type Command struct {
-	Path   string
-	Argv   []string
-	Env    []string
-	Keep   []int // the descriptors that stay open
-	Plan   *landlock.Plan
-	Name   string // the thread's name while it makes a domain of the session: the kernel records it
-	Limits map[int]unix.Rlimit
-	Cgroup int      // the descriptor of its folder; 0: none
-	Join   *os.File // the connection on which toolguardd waits for the command, to move it into a cgroup; nil: none
+	Path    string
+	Argv    []string
+	Env     []string
+	Keep    []int // the descriptors that stay open
+	Plan    *landlock.Plan
+	Name    string // the thread's name while it makes a domain of the session: the kernel records it
+	Limits  map[int]unix.Rlimit
+	Cgroup  int           // the descriptor of its folder; 0: none
+	Wrapper *Wrapper      // within which the command starts; nil: none
+	Process *proc.Process // the command's own process, once it's started within a wrapper
+	Join    *os.File      // the connection on which toolguardd waits for the command, to move it into a cgroup; nil: none
 
 	// Prefetch starts this on the thread. RestrictThread receives the results.
 	dropped  <-chan error // dropping the capabilities
 	filtered <-chan error // making filters
 	filters  []seccomp.Filter
+
+	capabilities []string // that are kept
 }
 
 // Prefetch makes the thread drop all capabilities except some, and make the filters.
 func (c *Command) Prefetch(in *Thread, capabilities []string, filters func() ([]seccomp.Filter, error)) {
-	c.dropped = in.prefetch(func() error { return dropCapabilities(capabilities) })
+	c.capabilities = capabilities
+	c.dropped = in.prefetch(func() error {
+		if c.Wrapper != nil {
+			return nil
+		}
+		return dropCapabilities(capabilities)
+	})
 	c.filtered = in.prefetch(func() (err error) {
 		c.filters, err = filters()
 		return err
 	})
 }
 
-// RestrictThread restricts the calling thread, permanently.
+// step is one of the steps that restrict a thread or a process.
+type step struct {
+	purpose string
+	do      func() error
+}
+
+// RestrictThread restricts the calling thread, permanently. Within a wrapper, the stage restricts itself instead.
 func (c *Command) RestrictThread() error {
-	steps := []struct {
-		purpose string
-		do      func() error
-	}{
+	if c.Wrapper != nil {
+		return runSteps([]step{
+			{"find a thread for the session", laterThread},
+			{"close toolguard's /proc entries", undumpable},
+			{"make the system call filters", func() error { return <-c.filtered }},
+		})
+	}
+	return runSteps([]step{
 		{"find a thread for the session", laterThread},
 		{"close toolguard's /proc entries", undumpable},
 		{"set no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"drop the capabilities", func() error { return <-c.dropped }},
 		{"make the system call filters", func() error { return <-c.filtered }},
 		{"apply the landlock rules", c.restrict},
-	}
+	})
+}
+
+// runSteps runs the steps up to the first that fails.
+func runSteps(steps []step) error {
 	for _, s := range steps {
 		if err := s.do(); err != nil {
 			return &forkexec.Error{Purpose: s.purpose, Err: err}
@@ -92,6 +117,11 @@ func (c *Command) Close() {
 	if c.Join != nil {
 		_ = c.Join.Close()
 	}
+	if c.Wrapper != nil {
+		for _, f := range c.Wrapper.Files {
+			_ = f.Close()
+		}
+	}
 }
 
 // laterThread returns an error on the process's first thread (see forkexec.OnThread).
@@ -110,6 +140,9 @@ func undumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
 // Fork starts the command as a child in a Landlock domain nested in this thread's. In the thread's own domain, the command could trace the
 // thread.
 func (c *Command) Fork() (pid int, err error) {
+	if c.Wrapper != nil {
+		return c.startWrapped()
+	}
 	calls, err := c.calls()
 	if err != nil {
 		return 0, &forkexec.Error{Purpose: "prepare the command's restrictions", Err: err}

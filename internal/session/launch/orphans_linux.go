@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"os"
 	"syscall"
 	"time"
@@ -20,9 +21,10 @@ const exitTime = 10 * time.Millisecond
 
 // Processes are all processes of a session.
 type Processes struct {
-	Thread *Thread
-	Scoped bool // the thread's domain scopes signals (Landlock ABI 6)
-	Nested bool // the session is nested in another one
+	Thread  *Thread
+	Scoped  bool // the thread's domain scopes signals (Landlock ABI 6)
+	Nested  bool // the session is nested in another one
+	Wrapper int  // the process of the wrapper, which ends with the command and isn't signalled itself; 0: none
 }
 
 // Signal signals all processes of the session. Before Landlock ABI 6 it finds them in /proc, which processes that fork fast can escape for a
@@ -32,7 +34,7 @@ func (p *Processes) Signal(sig syscall.Signal) {
 	if !p.Nested && p.Scoped && p.Thread.signalAll(sig) == nil {
 		return
 	}
-	proc.SignalDescendants(os.Getpid(), sig, proc.Children())
+	proc.SignalDescendants(cmp.Or(p.Wrapper, os.Getpid()), sig, proc.Children())
 }
 
 // Kill sends SIGKILL to all processes of the session until ended, which waits up to the given time, reports that they have ended. The pauses grow

@@ -37,3 +37,9 @@ func StartPreflight(bool) *Preflight { return &Preflight{} }
 
 // Close does nothing.
 func (*Preflight) Close() error { return nil }
+
+// StageFlag and RunStage are for wrappers, which this platform doesn't have.
+const StageFlag = "--stage"
+
+// RunStage fails on this platform.
+func RunStage([]string) int { return 1 }

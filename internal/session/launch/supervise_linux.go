@@ -34,8 +34,9 @@ type Supervisor struct {
 
 	awake bool // never stop: the wall time is limited (see StayAwake)
 
-	mu  sync.Mutex
-	pid int // 0: not started, or reaped
+	mu      sync.Mutex
+	pid     int           // 0: not started, or reaped
+	command *proc.Process // the command's own process, if the first process is its wrapper
 }
 
 // Watch begins to catch signals. Call it before the command starts, so that no signal is lost. It takes half a millisecond, mostly waiting for a
@@ -89,11 +90,21 @@ func (s *Supervisor) SetPID(pid int) {
 	s.pid = pid
 }
 
+// SetCommand sets the process that gets the signals if the first one is its wrapper, which would end without passing them on.
+func (s *Supervisor) SetCommand(p *proc.Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.command = p
+}
+
 // kill signals the first process unless it was reaped: its PID may be reused.
 func (s *Supervisor) kill(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pid != 0 {
+	if s.pid != 0 && s.command != nil {
+		_ = s.command.Signal(sig)
+	}
+	if s.pid != 0 && (s.command == nil || sig == syscall.SIGCONT) {
 		_ = syscall.Kill(s.pid, sig)
 	}
 }
