@@ -33,10 +33,7 @@ func degraded(notes []policy.Enforceability) string {
 	var kinds []string
 	rules := map[string]int{}
 	for _, row := range notes {
-		kind := row.ID
-		if i := max(strings.LastIndexByte(kind, '.'), 0); slices.Contains([]string{"protect", "secrets", "toolguard"}, kind[strings.LastIndexByte(kind[:i], '.')+1:i]) {
-			kind = kind[:i]
-		}
+		kind := backend.Kind(row.ID)
 		if rules[kind]++; rules[kind] == 1 {
 			kinds = append(kinds, kind)
 		}

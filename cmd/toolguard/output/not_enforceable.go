@@ -32,7 +32,9 @@ func (s *Screen) NotEnforceable(r backend.Report, name string) {
 	s.line("%s%s: %s%s%s", s.prefix(), s.in(red, "nothing was started"), Clean(impossible(first)), Clean(where), more)
 	var ids []string
 	for _, row := range r.Blocking {
-		ids = append(ids, row.ID)
+		if id := backend.Kind(row.ID); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
 	s.line("  what to do: %s; or accept that it isn't enforced: --allow-degraded=%s", Clean(strings.Join(advice, "; or ")), Clean(strings.Join(ids, ",")))
 	s.line("  %s can't enforce %s of policy %s:", r.Backend, Count(n, "rule"), Clean(name))

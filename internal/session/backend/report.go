@@ -3,6 +3,7 @@ package backend
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
@@ -79,14 +80,14 @@ func ReportWith(b *Backend, c *policy.Compiled, name, daemon string, allowDegrad
 		}
 	}
 	for _, id := range allowed {
-		if !slices.ContainsFunc(rep.Rows, func(r policy.Enforceability) bool { return r.ID == id }) {
+		if !slices.ContainsFunc(rep.Rows, func(r policy.Enforceability) bool { return r.ID == id || Kind(r.ID) == id }) {
 			return Report{}, fmt.Errorf("%q isn't a rule of this policy: --dry-run prints the IDs", id)
 		}
 	}
 	for _, row := range rep.Rows {
 		switch {
 		case row.Status == policy.Enforced:
-		case row.Advisory || slices.Contains(allowed, row.ID):
+		case row.Advisory || slices.Contains(allowed, row.ID) || slices.Contains(allowed, Kind(row.ID)):
 			rep.Notes = append(rep.Notes, row)
 		default:
 			rep.Blocking = append(rep.Blocking, row)
@@ -98,6 +99,16 @@ func ReportWith(b *Backend, c *policy.Compiled, name, daemon string, allowDegrad
 		rep.Instead = instead(b, name, daemon)
 	}
 	return rep, nil
+}
+
+// Kind returns the ID that the rules of protect, of secrets, and those for toolguard's own files have in common, or the ID itself: "protect" for
+// "protect.3", "host.protect" for "host.protect.3".
+func Kind(id string) string {
+	i := max(strings.LastIndexByte(id, '.'), 0)
+	if slices.Contains([]string{"protect", "secrets", "toolguard"}, id[strings.LastIndexByte(id[:i], '.')+1:i]) {
+		return id[:i]
+	}
+	return id
 }
 
 // ByExec is the By of the tool layer's keys: no backend would enforce them.

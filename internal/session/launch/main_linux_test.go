@@ -2,12 +2,16 @@ package launch
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == StageFlag {
+		os.Exit(RunStage(os.Args[2:]))
+	}
 	childtest.Main(m, func(order string) (any, error) {
 		do, ok := orders[order]
 		if !ok {
@@ -16,6 +20,8 @@ func TestMain(m *testing.M) {
 		return do()
 	})
 }
+
+var must = childtest.Must
 
 // orders are what children do.
 var orders = map[string]func() (any, error){
