@@ -4,6 +4,7 @@ package attacks
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/daemontest"
@@ -59,6 +60,53 @@ var (
 		},
 	}
 )
+
+// wrapped is the backend of a program that makes namespaces. Mounts deny with errors of their own, and report nothing; so all that counts is that
+// what must be denied is. Rows with rules that it refuses are in TestConfinedWrapped's log.
+func wrapped(name string) *backend {
+	return &backend{
+		name: name,
+		rows: func() (list []attack) {
+			for _, a := range landlock.rows() {
+				list = append(list, a.loosened())
+			}
+			for _, a := range rows() {
+				if a.more != "" && !a.anywhere {
+					list = append(list, a.loosened())
+				}
+			}
+			return list
+		},
+		reported: func(user, wanted) bool { return false },
+		flags:    func(user) []string { return []string{"--backend", name} },
+	}
+}
+
+// anyDenial is the result of an attempt that may fail in any way, anything that of one that a stated gap of landlock lets through.
+const anyDenial, anything = "any denial", "anything"
+
+// loosened is the attack with any denial instead of certain ones.
+func (a attack) loosened() attack {
+	tries := make([]try, len(a.tries))
+	for i, y := range a.tries {
+		root, ordinary, both := strings.Cut(y.confined, " / nobody ")
+		loose := func(want string) string {
+			switch {
+			case a.gap != "":
+				return anything
+			case want != ok:
+				return anyDenial
+			}
+			return want
+		}
+		if y.confined = loose(root); both {
+			y.confined += " / nobody " + loose(ordinary)
+		}
+		tries[i] = y
+	}
+	a.tries = tries
+	return a
+}
 
 // underBPF is the attack with its results under the bpf backend.
 func (a attack) underBPF() attack {
