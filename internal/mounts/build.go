@@ -1,0 +1,255 @@
+package mounts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"syscall"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+)
+
+// MaxMounts bounds the mounts of a plan: bubblewrap takes at most 9,000 arguments, up to six for a mount.
+const MaxMounts = 1400
+
+// builder makes a plan from above.
+type builder struct {
+	c          *policy.Compiled
+	files      Files
+	trees      []hierarchy
+	points     map[string]bool // the paths of rules, under every name
+	mounts     map[string]*Mount
+	excess     []excess
+	lost       []lost
+	privateTmp bool
+
+	removers []remover
+	found    map[finding]*search
+
+	leftWritable, leftReadable int // entries that may still be searched
+}
+
+func newBuilder(c *policy.Compiled, files Files) *builder {
+	b := &builder{
+		c: c, files: files, trees: hierarchies(c), points: map[string]bool{"/": true}, mounts: map[string]*Mount{},
+		found: map[finding]*search{}, leftWritable: MaxEntries, leftReadable: MaxEntries,
+	}
+	for _, l := range c.Layers {
+		for _, t := range tablesOf(l) {
+			for _, r := range t.Literals() {
+				for _, name := range names(c, r.FS.Path) {
+					b.points[name] = true
+				}
+			}
+		}
+	}
+	b.removers = removersOf(c)
+	return b
+}
+
+// build decides on the path of every rule, from above, and searches what is beneath it up to the next rules.
+func (b *builder) build(o Options) error {
+	b.mounts["/"] = &Mount{Path: "/", Mode: ReadOnly, Dir: true}
+	if b.c.Caps("/")&policy.Write != 0 {
+		b.mounts["/"].Mode = ReadWrite
+	}
+	kind, err := b.files.Lstat(tmp)
+	if b.privateTmp = b.c.Caps(tmp) == 0 && err == nil && kind == fspath.Dir; b.privateTmp {
+		b.mounts[tmp] = &Mount{Path: tmp, Mode: Hidden, Dir: true, Open: true}
+	}
+	points := make([]string, 0, len(b.points))
+	for p := range b.points {
+		points = append(points, p)
+	}
+	slices.SortFunc(points, func(x, y string) int {
+		return cmp.Or(cmp.Compare(fspath.Depth(x), fspath.Depth(y)), cmp.Compare(x, y))
+	})
+	for _, p := range points {
+		if isKernel(p) {
+			b.kernelPoint(p)
+		} else if err := b.point(p); err != nil {
+			return err
+		}
+	}
+	for _, p := range o.Visible {
+		b.show(p, true)
+	}
+	b.openHidden()
+	if n := len(b.mounts); n > MaxMounts {
+		return tooMany(n)
+	}
+	return nil
+}
+
+const tmp = "/tmp"
+
+// isKernel reports whether a path is in a file system of the kernel's that is new in a session or has its own treatment.
+func isKernel(p string) bool {
+	return fspath.Within(p, "/proc") || fspath.Within(p, "/dev")
+}
+
+// point decides on the path of a rule.
+func (b *builder) point(p string) error {
+	kind, err := b.files.Lstat(p)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+		b.exceeds(p, b.remaining(p, b.modeAt(p)), p+" doesn't exist, and mounts can only cover what exists: create it first")
+		return nil
+	case errors.Is(err, fs.ErrPermission):
+		b.exceeds(p, b.remaining(p, b.modeAt(p)), "this user can't look at "+p)
+		return nil
+	case err != nil:
+		return err
+	}
+	b.place(p, kind, b.modeAt(p), b.permitted(p))
+	if kind == fspath.Dir {
+		b.search(p)
+	}
+	b.showGranted(p, kind)
+	b.pinMore(p, kind)
+	return nil
+}
+
+// kernelPoint decides on the path of a rule in /proc or /dev, where no mounts are made.
+func (b *builder) kernelPoint(p string) {
+	b.exceeds(p, b.remaining(p, ReadWrite), "mounts don't cover anything in /proc and /dev")
+	for _, r := range b.relevant(p, p, b.permitted(p)) {
+		b.searchOf(r).unlisted++
+	}
+}
+
+// exceeds records what is permitted on a path and shouldn't be.
+func (b *builder) exceeds(p string, caps policy.Caps, why string) {
+	if caps != 0 {
+		b.excess = append(b.excess, excess{p, caps, why})
+	}
+}
+
+// modeAt returns the mode of the mount that a path is in.
+func (b *builder) modeAt(p string) Mode {
+	for {
+		if m := b.mounts[p]; m != nil {
+			return m.Mode
+		}
+		p = parent(p)
+	}
+}
+
+// remaining returns what a mode and Landlock permit on a path, and the policy denies.
+func (b *builder) remaining(p string, m Mode) policy.Caps {
+	return m.caps() & b.permitted(p) &^ b.c.Caps(p)
+}
+
+// place mounts an existing entry if what it's in has the wrong mode for it. It returns the entry's mode.
+func (b *builder) place(p string, kind fspath.Kind, in Mode, permitted policy.Caps) Mode {
+	granted := b.c.Caps(p) & permitted
+	kept := granted
+	if permitted&^granted&policy.Read != 0 && b.isSecret(p) {
+		kept = 0
+	}
+	over := in.caps() & permitted &^ granted
+	if over == 0 && kept&^in.caps() == 0 {
+		return in
+	}
+	if kind == fspath.Symlink {
+		b.exceeds(p, over, p+" is a symlink, which mounts can't cover")
+		return in
+	}
+	m, left, ok := modeFor(kind, kept)
+	if !ok || m == in && left == in.caps() {
+		b.exceeds(p, over, alone(p, over))
+		return in
+	}
+	b.mount(p, kind, m)
+	over = left & permitted &^ granted
+	b.exceeds(p, over, alone(p, over))
+	if gone := granted &^ left; gone != 0 {
+		b.lost = append(b.lost, lost{p, gone})
+	}
+	return m
+}
+
+func alone(p string, caps policy.Caps) string {
+	return fmt.Sprintf("mounts can take away all writing or everything, and not just %s on %s", caps, p)
+}
+
+// modeFor returns the strictest mode that keeps capabilities on an entry, and what it leaves there. A file that is a mount point can't be
+// deleted or replaced.
+func modeFor(kind fspath.Kind, kept policy.Caps) (m Mode, left policy.Caps, ok bool) {
+	for m := Hidden; m <= ReadWrite; m++ {
+		left := m.caps()
+		if kind != fspath.Dir {
+			left &^= policy.Create | policy.Delete
+		}
+		if kept&^left == 0 {
+			return m, left, true
+		}
+	}
+	return 0, 0, false
+}
+
+// isSecret reports whether `secrets` of some layer takes reading away.
+func (b *builder) isSecret(p string) bool {
+	return slices.ContainsFunc(b.c.Layers, func(l *policy.Layer) bool {
+		v, ok := l.CheckFS(p, policy.Read)
+		return !ok && v.Reason == policy.Protected && v.Rule >= 0 && l.Secrets.Deciding(p) == b.c.Rules[v.Rule]
+	})
+}
+
+// mount adds a mount, and one for each folder above it that the session could move.
+func (b *builder) mount(p string, kind fspath.Kind, m Mode) {
+	b.mounts[p] = &Mount{Path: p, Mode: m, Dir: kind == fspath.Dir}
+	for up := parent(p); up != "/" && b.mounts[up] == nil && b.modeAt(up) == ReadWrite; up = parent(up) {
+		b.mounts[up] = &Mount{Path: up, Mode: ReadWrite, Dir: true}
+	}
+}
+
+// pinMore makes a path with a larger grant than what is around it a mount point, so that it can't be moved with its grant.
+func (b *builder) pinMore(p string, kind fspath.Kind) {
+	if p == "/" || kind == fspath.Symlink || b.mounts[p] != nil || b.modeAt(p) != ReadWrite {
+		return
+	}
+	around := b.permitted(parent(p))
+	if around&(policy.Create|policy.Delete) == 0 || b.permitted(p)&^around == 0 {
+		return
+	}
+	b.mount(p, kind, ReadWrite)
+	if gone := b.c.Caps(p) & b.permitted(p) & (policy.Create | policy.Delete); gone != 0 && kind != fspath.Dir {
+		b.lost = append(b.lost, lost{p, gone})
+	}
+}
+
+// showGranted makes a path that some layer grants exist where it would be covered: Landlock's rulesets need it.
+func (b *builder) showGranted(p string, kind fspath.Kind) {
+	if kind == fspath.Symlink {
+		return
+	}
+	for i := range b.trees {
+		if b.trees[i].byPath[p] != 0 {
+			b.show(p, kind == fspath.Dir)
+			return
+		}
+	}
+}
+
+// show makes a path exist where a folder above hides it.
+func (b *builder) show(p string, dir bool) {
+	if b.mounts[p] == nil && b.modeAt(p) == Hidden && !isKernel(p) {
+		b.mounts[p] = &Mount{Path: p, Mode: Hidden, Dir: dir}
+	}
+}
+
+// openHidden marks the hidden folders through which a mount is reached.
+func (b *builder) openHidden() {
+	for _, m := range b.mounts {
+		for up := m.Path; up != "/"; {
+			up = parent(up)
+			if above := b.mounts[up]; above != nil && above.Mode == Hidden {
+				above.Open = true
+			}
+		}
+	}
+}

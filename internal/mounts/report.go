@@ -1,0 +1,171 @@
+package mounts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Report returns the rows of landlock.Report with those changed that the mounts change: what Landlock alone doesn't enforce and both together
+// do, and what the mounts deny in addition. by is the program that makes the mounts.
+func (p *Plan) Report(rows []policy.Enforceability, by string) []policy.Enforceability {
+	out := slices.Clone(rows)
+	for i := range out {
+		row := &out[i]
+		if row.Rule == nil || row.Rule.FS == nil || isKernel(row.Rule.FS.Path) && row.Rule.FS.Last == "" {
+			continue
+		}
+		if n, table := p.tableOf(row.Rule); n >= 0 {
+			j := judge{p: p, layer: n, table: table, r: row.Rule}
+			if row.Status != policy.Enforced {
+				j.row(row, by)
+			}
+			if row.Status == policy.Enforced {
+				j.stricter(row)
+			}
+		}
+	}
+	return out
+}
+
+// tableOf returns the layer and the table of a rule.
+func (p *Plan) tableOf(r *policy.Rule) (layer, table int) {
+	for n, l := range p.c.Layers {
+		for k, t := range tablesOf(l) {
+			if slices.Contains(t.Rules(), r) {
+				return n, k
+			}
+		}
+	}
+	return -1, 0
+}
+
+// judge reports on one rule.
+type judge struct {
+	p            *Plan
+	layer, table int
+	r            *policy.Rule
+}
+
+func (j *judge) decides(path string) bool {
+	return tablesOf(j.p.c.Layers[j.layer])[j.table].Deciding(path) == j.r
+}
+
+// row changes the row of a rule that Landlock doesn't enforce.
+func (j *judge) row(row *policy.Enforceability, by string) {
+	set := func(s policy.Status, why string) {
+		row.Status, row.Why, row.By, row.Opens = s, why, by, ""
+		if s == policy.Enforced {
+			row.Advisory = false
+		}
+	}
+	for _, e := range j.p.excess {
+		if e.caps&removes(j.table, j.r) != 0 && j.decides(e.path) {
+			set(policy.NotEnforceable, e.why)
+			return
+		}
+	}
+	switch {
+	case j.table == fsTable && j.inseparable():
+	case j.r.FS.Last != "" && j.table == fsTable && j.grants():
+	case j.r.FS.Last != "":
+		set(j.pattern())
+	case j.table == fsTable && j.movable():
+	case j.p.c.Pinned(j.r):
+		set(policy.Partly, j.r.FS.Path+" has several hard links, and mounts cover one of them: toolguard policy lint --scan lists them")
+	default:
+		set(policy.Enforced, "")
+	}
+}
+
+// inseparable reports whether the rule grants what Landlock can't grant without more: see landlock.Report.
+func (j *judge) inseparable() bool {
+	c := j.r.FS.Caps
+	return c&policy.Execute != 0 && c&policy.Read == 0 || c&policy.Create != 0 && c&(policy.Update|policy.Read) != policy.Update|policy.Read
+}
+
+// grants reports whether a pattern grants more than what is around it somewhere, which no mount can.
+func (j *judge) grants() bool {
+	l := j.p.c.Layers[j.layer]
+	if j.r.FS.Caps == 0 || !restrictsFS(l) {
+		return false
+	}
+	if d := l.FS.Deciding(j.r.FS.Path); d == nil || j.r.FS.Caps&^d.FS.Caps != 0 {
+		return true
+	}
+	return slices.ContainsFunc(l.FS.Literals(), func(r *policy.Rule) bool {
+		return within(j.p.c, r.FS.Path, j.r.FS.Path) && j.r.FS.Caps&^r.FS.Caps != 0
+	})
+}
+
+// movable reports whether the rule grants more than what is around it, and could be moved with its grant, or doesn't exist yet.
+func (j *judge) movable() bool {
+	l := j.p.c.Layers[j.layer]
+	if !restrictsFS(l) {
+		return false
+	}
+	b := builder{c: j.p.c, trees: hierarchies(j.p.c)}
+	i := slices.IndexFunc(b.trees, func(h hierarchy) bool { return h.layer == l })
+	around := b.permittedBy(&b.trees[i], parent(j.r.FS.Path))
+	if j.r.FS.Path == "/" || j.r.FS.Caps&^around == 0 || around&(policy.Create|policy.Delete) == 0 {
+		return false
+	}
+	isMount := slices.ContainsFunc(j.p.Mounts, func(m Mount) bool { return m.Path == j.r.FS.Path })
+	return j.r.FS.Missing || !isMount && j.p.Mode(parent(j.r.FS.Path)) == ReadWrite
+}
+
+// pattern reports on a pattern without excess.
+func (j *judge) pattern() (policy.Status, string) {
+	s := j.p.found[finding{j.layer, j.table, j.r.FS.Path}]
+	if s == nil {
+		return policy.Enforced, "nothing else is granted where it could match"
+	}
+	n := s.matches[j.r]
+	if s.limited {
+		return policy.NotEnforceable, fmt.Sprintf("there are more than %d entries to search, so not every match is covered: %s found", MaxEntries, were(n))
+	}
+	why := []string{"only what exists now: " + entries(n)}
+	if s.unlisted > 0 {
+		why = append(why, fmt.Sprintf("%d folders can't be searched", s.unlisted))
+	}
+	if j.table == secretsTable && n > 0 {
+		why = append(why, "they can't be written either")
+	}
+	return policy.Partly, strings.Join(why, "; ")
+}
+
+func entries(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+func were(n int) string {
+	if n == 1 {
+		return "1 was"
+	}
+	return fmt.Sprintf("%d were", n)
+}
+
+// stricter notes in the row of an enforced rule what the mounts deny of it.
+func (j *judge) stricter(row *policy.Enforceability) {
+	for _, g := range j.p.lost {
+		if j.decides(g.path) {
+			row.Stricter = true
+			if row.Why == "" {
+				row.Why = fmt.Sprintf("a mount on %s denies %s there too", g.path, g.caps)
+			}
+			return
+		}
+	}
+}
+
+// within reports whether a path is dir or beneath it, under any of its names.
+func within(c *policy.Compiled, path, dir string) bool {
+	return slices.ContainsFunc(names(c, path), func(p string) bool {
+		return len(p) >= len(dir) && (dir == "/" || p == dir || strings.HasPrefix(p, dir+"/"))
+	})
+}
