@@ -16,10 +16,10 @@ import (
 func instead(b *Backend, name, daemon string) string {
 	root := os.Geteuid() == 0
 	switch {
-	case b.name != "landlock":
+	case b.name == "bpf":
 		return ""
 	case name == b.name:
-		return "leave out --backend landlock, so that the best backend is taken"
+		return "leave out --backend " + name + ", so that the best backend is taken"
 	case daemon == "none" && !root:
 		return "leave out --daemon none, so that toolguardd decides, or run it as root"
 	case b.Skipped != nil:

@@ -40,7 +40,7 @@ func ReportFor(c *policy.Compiled, backend, daemon string, allowDegraded []strin
 // ReportBest is ReportWith. If "auto" has chosen b, and b can't enforce c, it replaces b by the first of the others that can.
 func ReportBest(b *Backend, c *policy.Compiled, name, daemon string, allowDegraded []string) (Report, error) {
 	rep, err := ReportWith(b, c, name, daemon, allowDegraded)
-	if err != nil || len(rep.Blocking) == 0 {
+	if err != nil || len(rep.Blocking) == 0 && !slices.ContainsFunc(rep.Notes, isAllowed) {
 		return rep, err
 	}
 	for _, find := range b.Others {
@@ -50,7 +50,7 @@ func ReportBest(b *Backend, c *policy.Compiled, name, daemon string, allowDegrad
 			continue
 		}
 		better, err := ReportWith(&other, c, name, daemon, allowDegraded)
-		if err == nil && len(better.Blocking) == 0 {
+		if err == nil && len(better.Blocking) == 0 && better.unenforced() <= rep.unenforced() {
 			better.Passed = append(append(better.Passed, cannot(&rep)), rep.Passed...)
 			other.Skipped = b.Skipped
 			b.Network.close()
@@ -64,9 +64,22 @@ func ReportBest(b *Backend, c *policy.Compiled, name, daemon string, allowDegrad
 	return rep, nil
 }
 
-// cannot names the first rule that prevents a start with a backend.
+// isAllowed reports whether a row that isn't enforced would prevent the start if the user or the policy didn't allow it.
+func isAllowed(row policy.Enforceability) bool { return !row.Advisory }
+
+// unenforced counts the rules that aren't enforced at all, or have no effect on what exists.
+func (r *Report) unenforced() (n int) {
+	for _, row := range slices.Concat(r.Blocking, r.Notes) {
+		if row.Status == policy.NotEnforceable {
+			n++
+		}
+	}
+	return n
+}
+
+// cannot names the first rule that a backend doesn't enforce.
 func cannot(r *Report) string {
-	first := r.Blocking[0]
+	first := slices.Concat(r.Blocking, r.Notes)[0]
 	return fmt.Sprintf("%s can't enforce %s: %s", r.Backend, first.ID, first.Why)
 }
 

@@ -1,32 +1,88 @@
 package backend
 
 import (
+	"fmt"
+	"os"
 	"slices"
 
+	"github.com/toolguard/toolguard/internal/bubblewrap"
 	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/mounts"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
 	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
+// wrapper is a program that makes the mounts of a session.
+type wrapper struct {
+	name   string // of the backend
+	path   string
+	canary func() error
+	report func(*policy.Compiled, *mounts.Plan, int) []policy.Enforceability
+	args   func(p *mounts.Plan, dir string, capabilities, inner []string) ([]string, error)
+	gaps   []string
+}
+
 // byBubblewrap is the backend of bubblewrap's namespaces, with Landlock and system call filters within.
 func byBubblewrap() (Backend, error) {
+	p, err := bubblewrap.Find()
+	if err != nil {
+		return Backend{}, fmt.Errorf("the bwrap backend can't be used here: %w", err)
+	}
+	return byWrapper(&wrapper{
+		name: "bwrap", path: p.Path, canary: p.Canary, report: bubblewrap.Report, gaps: nil,
+		args: func(p *mounts.Plan, dir string, capabilities, inner []string) ([]string, error) {
+			return bubblewrap.Args(p, bubblewrap.Options{Dir: dir, Network: p.Network, Capabilities: capabilities}, inner)
+		},
+	})
+}
+
+// byWrapper is the backend of a wrapper's namespaces. Landlock decides within about everything that it can; the mounts take away what it can't.
+func byWrapper(w *wrapper) (Backend, error) {
 	abi, err := LandlockABI()
+	if err != nil {
+		return Backend{}, fmt.Errorf("the %s backend needs Landlock within: %w", w.name, err)
+	}
+	dir, err := os.Getwd()
 	if err != nil {
 		return Backend{}, err
 	}
+	var plan *mounts.Plan
 	return Backend{
-		name:  "bwrap",
-		gaps:  landlock.StatedGaps(abi),
+		name:  w.name,
+		gaps:  slices.Concat(landlock.StatedGaps(abi), wrapperGaps, w.gaps),
 		Level: abi,
 		Wrap: func(c *policy.Compiled) (*launch.Wrapper, error) {
-			return &launch.Wrapper{Path: "/usr/bin/bwrap", Args: func(inner []string) []string {
-				return append([]string{"bwrap", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--die-with-parent", "--"}, inner...)
-			}}, nil
+			if err := w.canary(); err != nil {
+				return nil, fmt.Errorf("%s doesn't deny on this machine, so nothing was started: %w", w.name, err)
+			}
+			args := func(inner []string) ([]string, error) { return w.args(plan, dir, capabilities(c), inner) }
+			return &launch.Wrapper{Path: w.path, Args: args, Mounts: plan.Mounts}, nil
 		},
 		report: func(_ *Backend, c *policy.Compiled) []policy.Enforceability {
-			rows := reportRings(c, landlock.Report(c, abi), seccomp.Backend{ABI: abi})
-			return slices.Concat(rows, reportEnv(c), reportLimits(c), reportCgroup(c), reportAudit(c, "bwrap", "bubblewrap doesn't report executions"))
+			p, err := mounts.New(c, mounts.Host{}, mounts.Options{Visible: []string{dir}})
+			if err != nil {
+				return []policy.Enforceability{{ID: w.name, By: w.name, Why: err.Error()}}
+			}
+			plan = p
+			rows := reportRings(c, w.report(c, p, abi), seccomp.Backend{ABI: abi})
+			return slices.Concat(rows, reportEnv(c), reportLimits(c), reportCgroup(c), reportAudit(c, w.name, w.name+" doesn't report executions"))
 		},
 	}, nil
+}
+
+// capabilities returns those that the command keeps, and that with which root's stage drops the others from the bounding set.
+func capabilities(c *policy.Compiled) (kept []string) {
+	if os.Geteuid() == 0 {
+		kept = append(kept, "CAP_SETPCAP")
+	}
+	for _, l := range c.Layers {
+		kept = append(kept, l.Capabilities...)
+	}
+	return kept
+}
+
+var wrapperGaps = []string{
+	"what the mounts deny leaves no event: the command's own messages show it",
+	"when the command ends, what it left in the background is killed at once, without SIGTERM",
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/mounts"
 	"github.com/toolguard/toolguard/internal/seccomp"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
@@ -29,6 +30,7 @@ type stage struct {
 	Name         string // see Command
 	Keep         []int
 	Capabilities []string
+	Mounts       []mounts.Mount // that the wrapper must have made
 	Plan         *landlock.Plan
 	Limits       map[int]unix.Rlimit
 	Filters      []seccomp.Filter
@@ -41,7 +43,7 @@ func (c *Command) encode() ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(stage{
-		[]byte(c.Path), bytesOf(c.Argv), bytesOf(c.Env), []byte(dir), c.Name, c.Keep, c.capabilities, c.Plan.Quoted(strconv.QuoteToASCII), c.Limits, c.filters,
+		[]byte(c.Path), bytesOf(c.Argv), bytesOf(c.Env), []byte(dir), c.Name, c.Keep, c.capabilities, c.Wrapper.Mounts, c.Plan.Quoted(strconv.QuoteToASCII), c.Limits, c.filters,
 	})
 }
 
@@ -118,6 +120,7 @@ func runStage(instructions string) error {
 		return &forkexec.Error{Purpose: "read the instructions", Err: err}
 	}
 	err = runSteps([]step{
+		{"check the wrapper's mounts", func() error { return mounts.Verify(s.Mounts) }},
 		{"enter the working folder", func() error { return unix.Chdir(string(s.Dir)) }},
 		{"set no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"drop the capabilities", func() error { return dropCapabilities(s.Capabilities) }},

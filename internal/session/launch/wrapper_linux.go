@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/mounts"
 	"github.com/toolguard/toolguard/internal/proc"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
@@ -20,9 +21,9 @@ import (
 // it gets none of them, and no variable of the command's environment, which its loader would obey. Within it a second process of toolguard, the
 // stage, restricts itself and executes the command.
 type Wrapper struct {
-	Path  string
-	Args  func(inner []string) []string // its command line, with argument 0, around that of the stage
-	Files []*os.File                    // that its command line names by their numbers
+	Path   string
+	Args   func(inner []string) ([]string, error) // its arguments, around the command line of the stage
+	Mounts []mounts.Mount                         // that it makes, and the stage checks
 }
 
 // greet connects the stage to the outer toolguard: it sends the descriptor of a socket on which it reports a failure, and which is closed when
@@ -61,12 +62,18 @@ func (c *Command) startWrapped() (pid int, err error) {
 		return 0, &forkexec.Error{Purpose: "make a socket", Err: err}
 	}
 	defer unix.Close(pair[0])
+	// The kernel adds the sender's process to each message (unix(7)), if this is set before.
+	if err := unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
+		_ = unix.Close(pair[1])
+		return 0, &forkexec.Error{Purpose: "make a socket", Err: err}
+	}
 	inner := []string{fmt.Sprintf("/proc/self/fd/%d", exe.Fd()), StageFlag, strconv.Itoa(int(instructions.Fd())), strconv.Itoa(pair[1])}
 	inherit := append([]int{int(exe.Fd()), int(instructions.Fd()), pair[1]}, c.Keep...)
-	for _, f := range c.Wrapper.Files {
-		inherit = append(inherit, int(f.Fd()))
+	args, err := c.Wrapper.Args(inner)
+	if err != nil {
+		return 0, &forkexec.Error{Purpose: "make the command line of " + c.Wrapper.Path, Err: err}
 	}
-	child := forkexec.Command{Path: c.Wrapper.Path, Argv: c.Wrapper.Args(inner), Inherit: inherit, Cgroup: c.Cgroup}
+	child := forkexec.Command{Path: c.Wrapper.Path, Argv: append([]string{c.Wrapper.Path}, args...), Inherit: inherit, Cgroup: c.Cgroup}
 	pid, err = child.Start()
 	_ = unix.Close(pair[1])
 	if err != nil {
@@ -106,11 +113,8 @@ func (c *Command) instructions() (*os.File, error) {
 }
 
 // receive waits for the stage to execute the command, and returns the command's process. The kernel states the stage's pid in this process's
-// PID namespace (SO_PASSCRED, unix(7)).
+// PID namespace.
 func receive(socket int) (*proc.Process, error) {
-	if err := unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
-		return nil, &forkexec.Error{Purpose: "identify the process within the wrapper", Err: err}
-	}
 	pid, result, err := receiveGreeting(socket)
 	if err != nil {
 		return nil, &forkexec.Error{Purpose: "start the process within the wrapper", Err: err}

@@ -44,8 +44,8 @@ func wrapped(t *testing.T, path string, argv ...string) *Command {
 	must(t, err)
 	return &Command{
 		Path: path, Argv: argv, Env: []string{"A=\xff"}, Keep: []int{0, 1, 2}, Plan: plan, Name: "toolguard-test", filters: filters,
-		Wrapper: &Wrapper{Path: bwrap, Args: func(inner []string) []string {
-			return append([]string{"bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--die-with-parent", "--"}, inner...)
+		Wrapper: &Wrapper{Path: bwrap, Args: func(inner []string) ([]string, error) {
+			return append([]string{"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--die-with-parent", "--"}, inner...), nil
 		}},
 	}
 }
@@ -85,9 +85,11 @@ func runWrapped(t *testing.T, c *Command, running func()) (string, syscall.WaitS
 	return string(text), <-ended, nil
 }
 
-// TestWrapped checks that a command starts within a wrapper as without one, under Landlock and the filters, and with nothing else of toolguard.
+// TestWrapped checks that a command starts within a wrapper as without one, under Landlock and the filters, and with nothing else of toolguard; and that
+// what it leaves in the background ends with it: it has the pipe open.
 func TestWrapped(t *testing.T) {
-	script := `exec >$1; printf %s "$0" "$A" "$#"; head -c 4 /usr/bin/env | tail -c 3; cat /etc/passwd; unshare -U true; echo; echo fds $(ls /proc/self/fd | wc -l)
+	script := `exec >$1; sleep 1000 &
+ printf %s "$0" "$A" "$#"; head -c 4 /usr/bin/env | tail -c 3; cat /etc/passwd; unshare -U true; echo; echo fds $(ls /proc/self/fd | wc -l)
 [ "$PPID" = 1 ] && echo within; grep -E 'NoNewPrivs|^Seccomp:' /proc/self/status; exit 3`
 	got, end, err := runWrapped(t, wrapped(t, "/bin/sh", "sh", "-c", script, "\xfe \n"), nil)
 	must(t, err)
@@ -121,7 +123,7 @@ func TestWrappedSignal(t *testing.T) {
 func TestWrappedFailures(t *testing.T) {
 	missing, script, folder, wrapper := wrapped(t, "/usr/nonexistent", "x"), wrapped(t, "/etc/passwd", "x"), wrapped(t, "/bin/true", "x"), wrapped(t, "/bin/true", "x")
 	folder.Plan.Rulesets[0].Grants = append(folder.Plan.Rulesets[0].Grants, landlock.Grant{Path: "/usr/nonexistent", Dir: true, Access: 4})
-	wrapper.Wrapper.Args = func([]string) []string { return []string{"bwrap", "--nonsense"} }
+	wrapper.Wrapper.Args = func([]string) ([]string, error) { return []string{"--nonsense"}, nil }
 	for _, r := range []struct {
 		c       *Command
 		purpose string
