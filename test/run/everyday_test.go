@@ -29,13 +29,30 @@ type everydayRow struct {
 // the same session the user's key, a new ~/.bashrc, git's hooks (if the backend can) and the network are denied, which work
 // without toolguard. Where denials are reported, each has its event.
 func TestEveryday(t *testing.T) {
+	p := ordinary(t)
+	p.eachEveryday(t, inGuest, inGuest, func(policy string) []string {
+		if !inGuest {
+			policy = ""
+		}
+		return p.everyday(t, policy)
+	})
+}
+
+// TestEverydayWrapped is TestEveryday within bubblewrap, which has a /proc of the session's own and protects the hooks that exist.
+func TestEverydayWrapped(t *testing.T) {
+	needs(t, "bwrap")
+	p := ordinary(t)
+	p.eachEveryday(t, true, false, func(string) []string {
+		p.write(t, "../policy.toml", "version = 1\n[access]\nprotect = true\n")
+		return []string{"--backend", "bwrap", "--quiet", "--allow-degraded", "protect", "--policy", filepath.Join(filepath.Dir(p.home), "policy.toml")}
+	})
+}
+
+// eachEveryday runs the commands. protects says that git's hooks are protected, if their folder exists at the start, and reports that denials are.
+func (p fixture) eachEveryday(t *testing.T, protects, reports bool, flags func(policy string) []string) {
 	needs(t, "bash")
 	port, connections := counted(t)
-	p := ordinary(t)
 	for _, r := range everyday {
-		if !inGuest {
-			r.policy = ""
-		}
 		t.Run(r.name, func(t *testing.T) {
 			if program := absent(r.needs); program != "" {
 				t.Skipf("needs %s", program)
@@ -43,20 +60,21 @@ func TestEveryday(t *testing.T) {
 			var out [2]outcome
 			for i, command := range []func(...string) outcome{
 				func(argv ...string) outcome { return run(t, p.command(argv...)) },
-				func(argv ...string) outcome { return run(t, p.confined(p.everyday(t, r.policy), argv...)) },
+				func(argv ...string) outcome { return run(t, p.confined(flags(r.policy), argv...)) },
 			} {
 				p.renew(t, r.files)
 				if r.before != "" {
 					must(t, p.command("bash", "-c", r.before).Run())
 				}
+				_, noHooks := os.Stat(filepath.Join(p.workspace, ".git/hooks"))
 				before := connections()
 				out[i] = command("bash", "-c", "("+r.script+"\n)\nstatus=$?\n"+strings.ReplaceAll(reach, "PORT", port)+"\nexit $status")
-				p.reached(t, i == 0, connections() > before)
+				p.reached(t, i == 0, connections() > before, protects && (inGuest || noHooks == nil))
 			}
 			if out[0] != out[1] || out[0].stdout == "" || out[0].code != 0 && r.name != "bash" {
 				t.Errorf("bare:    %+v\nconfined: %+v", out[0], out[1])
 			}
-			if inGuest {
+			if reports {
 				p.events(t)
 			}
 		})
@@ -82,14 +100,14 @@ func (p fixture) everyday(t *testing.T, policy string) []string {
 const reach = `{ cat ~/.ssh/id_ed25519; echo x > ~/.bashrc; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; (exec 3<> /dev/tcp/127.0.0.1/PORT); } > seen 2>&1`
 
 // reached checks the results of reach: bare, everything succeeds; else only operations that the backend doesn't enforce.
-func (p fixture) reached(t *testing.T, bare, connected bool) {
+func (p fixture) reached(t *testing.T, bare, connected, protected bool) {
 	t.Helper()
 	seen, err := os.ReadFile(filepath.Join(p.workspace, "seen"))
 	must(t, err)
 	_, noFile := os.Stat(filepath.Join(p.home, ".bashrc"))
 	_, noHook := os.Stat(filepath.Join(p.workspace, ".git/hooks/pre-commit"))
 	key, written, hook := strings.Contains(string(seen), "SECRET"), noFile == nil, noHook == nil
-	if key != bare || written != bare || connected != bare || hook != (bare || !inGuest) {
+	if key != bare || written != bare || connected != bare || hook != (bare || !protected) {
 		t.Errorf("bare %v: the key was read: %v, ~/.bashrc written: %v, a hook made: %v, a connection made: %v\n%s", bare, key, written, hook, connected, seen)
 	}
 }
