@@ -69,7 +69,7 @@ func (p Program) runCanary(dir string) error {
 func canaryPlan(dir string) *mounts.Plan {
 	return &mounts.Plan{PrivateTmp: true, Mounts: []mounts.Mount{
 		{Path: "/", Mode: mounts.ReadOnly, Dir: true},
-		{Path: "/tmp", Mode: mounts.Hidden, Dir: true, Open: true},
+		{Path: "/tmp", Mode: mounts.Hidden, Dir: true},
 		{Path: dir, Mode: mounts.ReadWrite, Dir: true},
 		{Path: dir + "/above", Mode: mounts.ReadWrite, Dir: true},
 		{Path: dir + "/above/below", Mode: mounts.ReadOnly, Dir: true},

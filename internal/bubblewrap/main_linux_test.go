@@ -180,7 +180,14 @@ func (s *session) start(t testing.TB, uid int, ops ...string) (got results, errs
 	}
 	args, err := Args(s.plan, Options{Dir: s.dir, Network: s.plan.Network}, []string{"/proc/self/fd/3"})
 	childtest.Must(t, err)
-	return inBubblewrap(t, prog, uid, args, stage{Mounts: s.plan.Mounts, Plan: ll, Dir: []byte(s.dir), Operations: toBytes(ops)})
+	order := stage{Mounts: s.plan.Mounts, Plan: ll, Dir: []byte(s.dir), Operations: toBytes(ops)}
+	for range 5 {
+		got, errs = inBubblewrap(t, prog, uid, args, order)
+		if !strings.Contains(errs, "Unable to apply mount flags") { // other tests unmount something meanwhile
+			break
+		}
+	}
+	return got, errs
 }
 
 // inBubblewrap runs the test binary as the stage.

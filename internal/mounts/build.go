@@ -28,14 +28,13 @@ type builder struct {
 
 	removers []remover
 	found    map[finding]*search
-
-	leftWritable, leftReadable int // entries that may still be searched
+	left     [3]int // entries that may still be searched: see share
 }
 
 func newBuilder(c *policy.Compiled, files Files) *builder {
 	b := &builder{
 		c: c, files: files, trees: hierarchies(c), points: map[string]bool{"/": true}, mounts: map[string]*Mount{},
-		found: map[finding]*search{}, leftWritable: MaxEntries, leftReadable: MaxEntries,
+		found: map[finding]*search{}, left: [3]int{MaxEntries, MaxEntries, MaxEntries},
 	}
 	for _, l := range c.Layers {
 		for _, t := range tablesOf(l) {
@@ -58,7 +57,7 @@ func (b *builder) build(o Options) error {
 	}
 	kind, err := b.files.Lstat(tmp)
 	if b.privateTmp = b.c.Caps(tmp) == 0 && err == nil && kind == fspath.Dir; b.privateTmp {
-		b.mounts[tmp] = &Mount{Path: tmp, Mode: Hidden, Dir: true, Open: true}
+		b.mounts[tmp] = &Mount{Path: tmp, Mode: Hidden, Dir: true}
 	}
 	points := make([]string, 0, len(b.points))
 	for p := range b.points {
@@ -77,7 +76,9 @@ func (b *builder) build(o Options) error {
 	for _, p := range o.Visible {
 		b.show(p, true)
 	}
-	b.openHidden()
+	for p := range b.mounts {
+		b.openAbove(p)
+	}
 	if n := len(b.mounts); n > MaxMounts {
 		return tooMany(n)
 	}
@@ -97,6 +98,7 @@ func (b *builder) point(p string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		b.exceeds(p, b.remaining(p, b.modeAt(p)), p+" doesn't exist, and mounts can only cover what exists: create it first")
+		b.openAbove(p)
 		return nil
 	case errors.Is(err, fs.ErrPermission):
 		b.exceeds(p, b.remaining(p, b.modeAt(p)), "this user can't look at "+p)
@@ -116,6 +118,9 @@ func (b *builder) point(p string) error {
 // kernelPoint decides on the path of a rule in /proc or /dev, where no mounts are made.
 func (b *builder) kernelPoint(p string) {
 	b.exceeds(p, b.remaining(p, ReadWrite), "mounts don't cover anything in /proc and /dev")
+	if kind, err := b.files.Lstat(p); err != nil || kind != fspath.Dir {
+		return
+	}
 	for _, r := range b.relevant(p, p, b.permitted(p)) {
 		b.searchOf(r).unlisted++
 	}
@@ -242,14 +247,12 @@ func (b *builder) show(p string, dir bool) {
 	}
 }
 
-// openHidden marks the hidden folders through which a mount is reached.
-func (b *builder) openHidden() {
-	for _, m := range b.mounts {
-		for up := m.Path; up != "/"; {
-			up = parent(up)
-			if above := b.mounts[up]; above != nil && above.Mode == Hidden {
-				above.Open = true
-			}
+// openAbove lets the hidden folders above a path be passed through.
+func (b *builder) openAbove(p string) {
+	for p != "/" {
+		p = parent(p)
+		if m := b.mounts[p]; m != nil && m.Mode == Hidden {
+			m.Open = true
 		}
 	}
 }

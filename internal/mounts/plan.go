@@ -32,13 +32,14 @@ type Mount struct {
 	Path string // canonical
 	Mode Mode
 	Dir  bool
-	Open bool // of a Hidden folder: there are mounts beneath it, so it may be passed through
+	Open bool // of a Hidden folder: it can be passed through, to mounts beneath it and to paths that a rule grants once they exist
 }
 
 type mountJSON struct {
-	Path      []byte
-	Mode      Mode
-	Dir, Open bool
+	Path []byte
+	Mode Mode
+	Dir  bool
+	Open bool
 }
 
 // MarshalJSON keeps the bytes of a path that isn't UTF-8.

@@ -19,7 +19,7 @@ func (p *Plan) Report(rows []policy.Enforceability, by string) []policy.Enforcea
 		}
 		if n, table := p.tableOf(row.Rule); n >= 0 {
 			j := judge{p: p, layer: n, table: table, r: row.Rule}
-			if row.Status != policy.Enforced {
+			if row.Status != policy.Enforced || j.exceeded() {
 				j.row(row, by)
 			}
 			if row.Status == policy.Enforced {
@@ -61,11 +61,9 @@ func (j *judge) row(row *policy.Enforceability, by string) {
 			row.Advisory = false
 		}
 	}
-	for _, e := range j.p.excess {
-		if e.caps&removes(j.table, j.r) != 0 && j.decides(e.path) {
-			set(policy.NotEnforceable, e.why)
-			return
-		}
+	if e := j.excess(); e != nil {
+		set(policy.NotEnforceable, e.why)
+		return
 	}
 	switch {
 	case j.table == fsTable && j.inseparable():
@@ -78,6 +76,21 @@ func (j *judge) row(row *policy.Enforceability, by string) {
 	default:
 		set(policy.Enforced, "")
 	}
+}
+
+// excess returns something that the rule denies and that isn't denied, or nil.
+func (j *judge) excess() *excess {
+	i := slices.IndexFunc(j.p.excess, func(e excess) bool { return e.caps&removes(j.table, j.r) != 0 && j.decides(e.path) })
+	if i < 0 {
+		return nil
+	}
+	return &j.p.excess[i]
+}
+
+// exceeded reports whether the rule isn't enforced although Landlock's report has it so: Landlock compares a rule with the rule around it
+// alone. Where a mount takes away what that one denies, the mount of this rule can give back what rules further up grant.
+func (j *judge) exceeded() bool {
+	return j.table == fsTable && j.p.c.Layers[j.layer].Authority != policy.Builtin && j.r.FS.Last == "" && !j.r.FS.Symlink && j.excess() != nil
 }
 
 // inseparable reports whether the rule grants what Landlock can't grant without more: see landlock.Report.

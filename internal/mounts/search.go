@@ -1,12 +1,14 @@
 package mounts
 
 import (
+	"slices"
+
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// MaxEntries is how many entries are searched for those that patterns match, in what may be written and again in what may only be read:
-// large folders of programs leave the search of the workspace alone.
+// MaxEntries is how many entries are searched for those that patterns match: in the workspace, in everything else that may be written, and in
+// what may only be read. The caches and programs of a machine don't use up the workspace's share.
 const MaxEntries = 20_000
 
 // The tables of a layer.
@@ -69,7 +71,7 @@ func removes(table int, r *policy.Rule) policy.Caps {
 func (b *builder) relevant(root, dir string, caps policy.Caps) (out []*remover) {
 	for i := range b.removers {
 		r := &b.removers[i]
-		if caps&r.caps == 0 || !fspath.Within(dir, r.base) && !fspath.Within(r.base, dir) || r.exempt(root) {
+		if caps&r.caps == 0 || !overlap(dir, r.base) || r.exempt(root, dir) {
 			continue
 		}
 		out = append(out, r)
@@ -77,15 +79,19 @@ func (b *builder) relevant(root, dir string, caps policy.Caps) (out []*remover) 
 	return out
 }
 
-// exempt reports whether the rule that decides at root lifts the removers' kind.
-func (r *remover) exempt(root string) bool {
+// exempt reports whether the rules that decide in dir and beneath it, where the literal ones are root's, lift the remover's kind.
+func (r *remover) exempt(root, dir string) bool {
 	d := r.layer.FS.Deciding(root)
-	if d == nil || r.table == fsTable {
+	if d == nil || r.table == fsTable || !d.FS.Exempts()[r.table-1] {
 		return false
 	}
-	lifts := d.FS.Exempts()
-	return lifts[r.table-1]
+	return !slices.ContainsFunc(r.layer.FS.Patterns(), func(q *policy.Rule) bool {
+		return !q.FS.Exempts()[r.table-1] && overlap(q.FS.Path, dir)
+	})
 }
+
+// overlap reports whether one of two paths is in the other.
+func overlap(p, q string) bool { return fspath.Within(p, q) || fspath.Within(q, p) }
 
 type folder struct {
 	path string
@@ -103,10 +109,7 @@ func (b *builder) search(root string) {
 	if started == nil {
 		return
 	}
-	left := &b.leftReadable
-	if b.modeAt(root).caps()&permitted&policy.Write != 0 {
-		left = &b.leftWritable
-	}
+	left := b.share(root, permitted)
 	for queue := []folder{{root, b.modeAt(root)}}; len(queue) > 0; queue = queue[1:] {
 		dir := queue[0]
 		active := b.relevant(root, dir.path, dir.mode.caps()&permitted)
@@ -132,6 +135,17 @@ func (b *builder) search(root string) {
 			}
 		}
 	}
+}
+
+// share returns how many entries may still be searched in a place like root.
+func (b *builder) share(root string, permitted policy.Caps) *int {
+	switch {
+	case fspath.Within(root, b.c.Workspace):
+		return &b.left[0]
+	case b.modeAt(root).caps()&permitted&policy.Write != 0:
+		return &b.left[1]
+	}
+	return &b.left[2]
 }
 
 func (b *builder) mark(active []*remover, as func(*search)) {

@@ -3,24 +3,29 @@ package mounts
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Verify fails unless every mount of the plan is in place in the calling process's mount namespace. It must run there before the command, with
 // no Landlock domain: between New and the mounting, a process outside the session could replace a part of a path by a symlink.
 func Verify(mounts []Mount) error {
 	for _, m := range mounts {
-		if err := m.verify(); err != nil {
+		if err := m.verify(mounts); err != nil {
 			return &fs.PathError{Op: "verify the " + m.Mode.String() + " mount on", Path: m.Path, Err: err}
 		}
 	}
 	return nil
 }
 
-func (m *Mount) verify() error {
-	fd, err := unix.Openat2(unix.AT_FDCWD, m.Path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+func (m *Mount) verify(all []Mount) error {
+	fd, err := m.open(unix.O_PATH)
 	if err != nil {
 		return err
 	}
@@ -39,57 +44,44 @@ func (m *Mount) verify() error {
 	if err := unix.Fstatfs(fd, &fsys); err != nil {
 		return err
 	}
-	readOnly := fsys.Flags&unix.ST_RDONLY != 0
-	switch {
-	case m.Mode == ReadOnly && !readOnly:
+	if fsys.Flags&unix.ST_RDONLY == 0 && m.Mode != ReadWrite && m.Path != tmp {
 		return errors.New("it can be written")
-	case m.Mode == Hidden:
-		return m.verifyHidden(readOnly, fsys.Type)
+	}
+	if m.Mode == Hidden {
+		return m.verifyHidden(all)
 	}
 	return nil
 }
 
-// verifyHidden fails if anything can be read: a file must not open, a folder must not open or be empty, or have only mount points.
-func (m *Mount) verifyHidden(readOnly bool, fsType int64) error {
-	flags := unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
-	if m.Dir {
-		flags |= unix.O_DIRECTORY
-	}
-	if !readOnly && m.Path != tmp {
-		return errors.New("it can be written")
-	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, m.Path, &unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_NO_SYMLINKS})
+func (m *Mount) open(flags uint64) (int, error) {
+	return unix.Openat2(unix.AT_FDCWD, m.Path, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+}
+
+// verifyHidden fails if anything can be read: a file must not open or be empty, a folder must have nothing but what leads to other mounts.
+func (m *Mount) verifyHidden(all []Mount) error {
+	fd, err := m.open(unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY)
 	switch {
 	case errors.Is(err, unix.EACCES):
 		return nil
 	case err != nil:
 		return err
 	}
-	defer unix.Close(fd)
+	f := os.NewFile(uintptr(fd), m.Path)
+	defer f.Close()
 	if !m.Dir {
-		return verifyEmpty(fd)
-	}
-	if m.Open { // its entries lead to mounts of the plan, which are verified by themselves
-		if fsType != unix.TMPFS_MAGIC {
-			return errors.New("nothing covers it")
+		if n, err := f.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+			return errors.New("it can be read")
 		}
 		return nil
 	}
-	buf := make([]byte, 4096)
-	n, err := unix.ReadDirent(fd, buf)
+	names, err := f.Readdirnames(-1)
 	if err != nil {
 		return err
 	}
-	if _, count, _ := unix.ParseDirent(buf[:n], -1, nil); count > 0 {
-		return fmt.Errorf("it has %d entries", count)
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(o Mount) bool { return fspath.Within(o.Path, m.Path+"/"+name) }) {
+			return fmt.Errorf("it has %q", name)
+		}
 	}
 	return nil
-}
-
-func verifyEmpty(fd int) error {
-	n, err := unix.Read(fd, make([]byte, 1))
-	if n > 0 {
-		return errors.New("it can be read")
-	}
-	return err
 }
