@@ -13,8 +13,10 @@ import (
 	"time"
 )
 
-// paths are where distributions install bubblewrap. PATH isn't searched: the session may write there.
-var paths = []string{"/usr/bin/bwrap", "/usr/local/bin/bwrap"}
+// Path is where distributions install bubblewrap. PATH isn't searched: the session may write there.
+const Path = "/usr/bin/bwrap"
+
+var paths = []string{Path, "/usr/local/bin/bwrap"}
 
 // ErrMissing is returned where bubblewrap isn't installed.
 var ErrMissing = errors.New("bubblewrap isn't installed: install the package bubblewrap (/usr/bin/bwrap)")

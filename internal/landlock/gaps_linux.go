@@ -17,9 +17,7 @@ func StatedGaps(abi int) []string {
 		"inotify on visible files isn't mediated: names and times of accesses are visible",
 		"stat, access, readlink, reading extended attributes and opening a path with O_PATH aren't mediated: names, sizes, link targets and " +
 			"attributes are visible",
-		"if the built-in rules let an ordinary user's session read its own /proc entries, it can read everything in /proc that every user " +
-			"may read: command lines, names, states, limits, mounts, control groups and descriptor numbers of other processes, the machine's " +
-			"network tables, the kernel's command line and the names of the user's keys; not memory, environment and open files of other processes",
+		OthersInProc,
 		"mapping a readable file as code isn't mediated: `ld.so FILE` and dlopen bypass a denial to execute",
 		"file system specific calls (ioctl) aren't mediated: on btrfs, subvolumes and snapshots can be created and removed in a readable folder",
 		"an interpreter that binfmt_misc opened when it was registered (flag F) is executed whatever the policy decides about it",
@@ -82,3 +80,8 @@ func StatedGaps(abi int) []string {
 	}
 	return gaps
 }
+
+// OthersInProc is the stated gap of sessions in the PID namespace of others.
+const OthersInProc = "if the built-in rules let an ordinary user's session read its own /proc entries, it can read everything in /proc that every user " +
+	"may read: command lines, names, states, limits, mounts, control groups and descriptor numbers of other processes, the machine's " +
+	"network tables, the kernel's command line and the names of the user's keys; not memory, environment and open files of other processes"

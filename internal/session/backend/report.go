@@ -110,6 +110,9 @@ func ReportWith(b *Backend, c *policy.Compiled, name, daemon string, allowDegrad
 	byBackend := func(r policy.Enforceability) bool { return r.By != ByExec }
 	if rep.Skipped || slices.ContainsFunc(rep.Blocking, byBackend) || slices.ContainsFunc(rep.Notes, byBackend) {
 		rep.Instead = instead(b, name, daemon)
+		if rep.Backend == "landlock" && rep.Instead != "" {
+			rep.Instead += protectsMore(rep.Notes)
+		}
 	}
 	return rep, nil
 }

@@ -5,6 +5,8 @@ package backend
 import (
 	"errors"
 	"runtime"
+
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // Backends are the backends of this build: none.
@@ -15,6 +17,7 @@ var errPlatform = errors.New("this build has no backend for " + runtime.GOOS + "
 func automatic(string, AskState) (Backend, error)           { return Backend{}, errPlatform }
 func named(string, string, AskState) (Backend, bool, error) { return Backend{}, false, nil }
 func instead(*Backend, string, string) string               { return "" }
+func protectsMore([]policy.Enforceability) string           { return "" }
 func AskDaemon() (state, error)                             { return state{}, errPlatform }
 
 type (

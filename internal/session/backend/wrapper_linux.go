@@ -20,7 +20,6 @@ type wrapper struct {
 	canary func() error
 	report func(*policy.Compiled, *mounts.Plan, int) []policy.Enforceability
 	args   func(p *mounts.Plan, dir string, capabilities, inner []string) ([]string, error)
-	gaps   []string
 }
 
 // byBubblewrap is the backend of bubblewrap's namespaces, with Landlock and system call filters within.
@@ -30,7 +29,7 @@ func byBubblewrap() (Backend, error) {
 		return Backend{}, fmt.Errorf("the bwrap backend can't be used here: %w", err)
 	}
 	return byWrapper(&wrapper{
-		name: "bwrap", path: p.Path, canary: p.Canary, report: bubblewrap.Report, gaps: nil,
+		name: "bwrap", path: p.Path, canary: p.Canary, report: bubblewrap.Report,
 		args: func(p *mounts.Plan, dir string, capabilities, inner []string) ([]string, error) {
 			return bubblewrap.Args(p, bubblewrap.Options{Dir: dir, Network: p.Network, Capabilities: capabilities}, inner)
 		},
@@ -43,6 +42,9 @@ func byWrapper(w *wrapper) (Backend, error) {
 	if err != nil {
 		return Backend{}, fmt.Errorf("the %s backend needs Landlock within: %w", w.name, err)
 	}
+	if err := w.canary(); err != nil {
+		return Backend{}, fmt.Errorf("the %s backend can't be used here: %w", w.name, err)
+	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return Backend{}, err
@@ -50,12 +52,9 @@ func byWrapper(w *wrapper) (Backend, error) {
 	var plan *mounts.Plan
 	return Backend{
 		name:  w.name,
-		gaps:  slices.Concat(landlock.StatedGaps(abi), wrapperGaps, w.gaps),
+		gaps:  slices.Concat(slices.DeleteFunc(landlock.StatedGaps(abi), func(gap string) bool { return gap == landlock.OthersInProc }), wrapperGaps),
 		Level: abi,
 		Wrap: func(c *policy.Compiled) (*launch.Wrapper, error) {
-			if err := w.canary(); err != nil {
-				return nil, fmt.Errorf("%s doesn't deny on this machine, so nothing was started: %w", w.name, err)
-			}
 			args := func(inner []string) ([]string, error) { return w.args(plan, dir, capabilities(c), inner) }
 			return &launch.Wrapper{Path: w.path, Args: args, Mounts: plan.Mounts}, nil
 		},
@@ -65,10 +64,30 @@ func byWrapper(w *wrapper) (Backend, error) {
 				return []policy.Enforceability{{ID: w.name, By: w.name, Why: err.Error()}}
 			}
 			plan = p
-			rows := reportRings(c, w.report(c, p, abi), seccomp.Backend{ABI: abi})
+			rows := reportOwnProc(reportRings(c, w.report(c, p, abi), seccomp.Backend{ABI: abi}))
 			return slices.Concat(rows, reportEnv(c), reportLimits(c), reportCgroup(c), reportAudit(c, w.name, w.name+" doesn't report executions"))
 		},
 	}, nil
+}
+
+// reportOwnProc corrects the row of the session's own entries in /proc, which within the session's own PID namespace has no others.
+func reportOwnProc(rows []policy.Enforceability) []policy.Enforceability {
+	for i := range rows {
+		if rows[i].Opens != "" {
+			rows[i].Why = "landlock can't distinguish the session's own /proc entries from the kernel's files there that every user may read, and grants both; other " +
+				"processes aren't in this /proc"
+		}
+	}
+	return rows
+}
+
+// protectsMore returns what to do where a wrapper would mask what exists of the files that landlock can't protect, or "".
+func protectsMore(rows []policy.Enforceability) string {
+	masked := func(row policy.Enforceability) bool { return row.Advisory && Kind(row.ID) != row.ID }
+	if _, err := os.Stat(bubblewrap.Path); err != nil || !slices.ContainsFunc(rows, masked) {
+		return ""
+	}
+	return ", or have what exists now protected by --backend bwrap"
 }
 
 // capabilities returns those that the command keeps, and that with which root's stage drops the others from the bounding set.
@@ -84,5 +103,6 @@ func capabilities(c *policy.Compiled) (kept []string) {
 
 var wrapperGaps = []string{
 	"what the mounts deny leaves no event: the command's own messages show it",
+	"the kernel's files in /proc that every user may read can be read where the built-in rules let a session read its own entries",
 	"when the command ends, what it left in the background is killed at once, without SIGTERM",
 }
