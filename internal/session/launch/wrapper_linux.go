@@ -12,19 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/mounts"
 	"github.com/toolguard/toolguard/internal/proc"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
-
-// Wrapper is a program, such as bubblewrap, that makes namespaces for the command. It must start without no_new_privs, Landlock and filters, so
-// it gets none of them, and no variable of the command's environment, which its loader would obey. Within it a second process of toolguard, the
-// stage, restricts itself and executes the command.
-type Wrapper struct {
-	Path   string
-	Args   func(inner []string) ([]string, error) // its arguments, around the command line of the stage
-	Mounts []mounts.Mount                         // that it makes, and the stage checks
-}
 
 // greet connects the stage to the outer toolguard: it sends the descriptor of a socket on which it reports a failure, and which is closed when
 // the command is executed, and waits until the outer toolguard knows its process. It returns its own end of the socket.
