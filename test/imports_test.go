@@ -25,8 +25,8 @@ const layers = `
 	session/backend session/denials session/launch session/launch/forkexec session/launch/forkexec/nofile session/network
 	golang.org/x/sys
 6 egress/process: allowlist egress egress/message landlock loader/cgroupsock policy golang.org/x/sys
-6 session/backend: api cgroup kernelaudit landlock loader loader/cgroupsock loader/image policy policy/explain policy/hostfs proc
-	seccomp session/network version golang.org/x/sys
+6 session/backend: api bubblewrap cgroup kernelaudit landlock loader loader/cgroupsock loader/image mounts policy policy/explain policy/hostfs proc
+	seccomp session/launch session/network version golang.org/x/sys
 5 daemontest: api
 5 session/denials: api egress/message event kernelaudit loader loader/cgroupsock loader/image policy policy/explain proc seccomp
 	golang.org/x/sys
@@ -40,7 +40,7 @@ const layers = `
 	golang.org/x/net golang.org/x/sys
 4 egress/control: egress/message loader/cgroupsock policy policy/netname session/launch/forkexec golang.org/x/sys
 4 loader: loader/bpffs loader/image policy github.com/cilium/ebpf golang.org/x/sys
-4 session/launch: kernelaudit landlock policy policy/envname policy/fspath proc seccomp session/launch/forkexec golang.org/x/sys
+4 session/launch: kernelaudit landlock mounts policy policy/envname policy/fspath proc seccomp session/launch/forkexec golang.org/x/sys
 3 cgroup: policy golang.org/x/sys
 3 egress/message: event policy policy/explain
 4 grant: policy policy/explain policy/fspath policy/tomlformat policy/tomltext

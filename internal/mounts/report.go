@@ -88,7 +88,7 @@ func (j *judge) excess() *excess {
 }
 
 // exceeded reports whether the rule isn't enforced although Landlock's report has it so: Landlock compares a rule with the rule around it
-// alone. Where a mount takes away what that one denies, the mount of this rule can give back what rules further up grant.
+// alone. Where a mount takes away what that one denies, the mount of this rule can restore what rules further up grant.
 func (j *judge) exceeded() bool {
 	return j.table == fsTable && j.p.c.Layers[j.layer].Authority != policy.Builtin && j.r.FS.Last == "" && !j.r.FS.Symlink && j.excess() != nil
 }

@@ -25,6 +25,9 @@ func (s *Screen) Begin(r backend.Report) {
 	if r.Instead != "" {
 		what += "; " + instead + r.Instead
 	}
+	if r.Masked {
+		what += "; --backend bwrap protects what exists now"
+	}
 	s.Message("%s (--quiet: without this line)", what)
 }
 

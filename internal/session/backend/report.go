@@ -18,6 +18,7 @@ type Report struct {
 	Notes    []policy.Enforceability // rows that aren't enforced, which the user or the policy allows
 	Skipped  bool                    // a backend that enforces more is set up here, and couldn't be used
 	Instead  string                  // how to get a backend that enforces more; "": unknown
+	Masked   bool                    // a wrapper would protect what exists of the files that protect and secrets name
 	Passed   []string                // why other backends, which "auto" prefers or tries as well, weren't chosen
 	Denials  bool                    // of a run: denials are reported
 
@@ -110,9 +111,7 @@ func ReportWith(b *Backend, c *policy.Compiled, name, daemon string, allowDegrad
 	byBackend := func(r policy.Enforceability) bool { return r.By != ByExec }
 	if rep.Skipped || slices.ContainsFunc(rep.Blocking, byBackend) || slices.ContainsFunc(rep.Notes, byBackend) {
 		rep.Instead = instead(b, name, daemon)
-		if rep.Backend == "landlock" && rep.Instead != "" {
-			rep.Instead += protectsMore(rep.Notes)
-		}
+		rep.Masked = b.name == "landlock" && protectsMore(rep.Notes)
 	}
 	return rep, nil
 }

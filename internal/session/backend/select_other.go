@@ -17,7 +17,7 @@ var errPlatform = errors.New("this build has no backend for " + runtime.GOOS + "
 func automatic(string, AskState) (Backend, error)           { return Backend{}, errPlatform }
 func named(string, string, AskState) (Backend, bool, error) { return Backend{}, false, nil }
 func instead(*Backend, string, string) string               { return "" }
-func protectsMore([]policy.Enforceability) string           { return "" }
+func protectsMore([]policy.Enforceability) bool             { return false }
 func AskDaemon() (state, error)                             { return state{}, errPlatform }
 
 type (

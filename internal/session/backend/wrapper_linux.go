@@ -81,13 +81,10 @@ func reportOwnProc(rows []policy.Enforceability) []policy.Enforceability {
 	return rows
 }
 
-// protectsMore returns what to do where a wrapper would mask what exists of the files that landlock can't protect, or "".
-func protectsMore(rows []policy.Enforceability) string {
-	masked := func(row policy.Enforceability) bool { return row.Advisory && Kind(row.ID) != row.ID }
-	if _, err := os.Stat(bubblewrap.Path); err != nil || !slices.ContainsFunc(rows, masked) {
-		return ""
-	}
-	return ", or have what exists now protected by --backend bwrap"
+// protectsMore reports whether bubblewrap could mask what exists of the files that landlock can't protect.
+func protectsMore(rows []policy.Enforceability) bool {
+	_, err := os.Stat(bubblewrap.Path)
+	return err == nil && slices.ContainsFunc(rows, func(row policy.Enforceability) bool { return row.Advisory && Kind(row.ID) != row.ID })
 }
 
 // capabilities returns those that the command keeps, and that with which root's stage drops the others from the bounding set.
