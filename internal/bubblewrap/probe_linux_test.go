@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/mounts/mountstest"
 )
 
 func TestFind(t *testing.T) {
@@ -85,7 +86,7 @@ func TestWhyNot(t *testing.T) {
 func TestCanary(t *testing.T) {
 	p := program(t)
 	for _, uid := range childtest.Users() {
-		cmd := childtest.Command(t, uid, stage{Canary: p.Path})
+		cmd := childtest.Command(t, uid, mountstest.Stage{Canary: p.Path})
 		if out, err := cmd.Output(); err != nil || strings.TrimSpace(string(out)) != "{}" {
 			t.Errorf("as %d: %v %s", uid, err, out)
 		}

@@ -19,11 +19,13 @@ const MaxMounts = 1400
 type builder struct {
 	c          *policy.Compiled
 	files      Files
+	options    Options
 	trees      []hierarchy
 	points     map[string]bool // the paths of rules, under every name
 	mounts     map[string]*Mount
 	excess     []excess
 	lost       []lost
+	blocked    []blocked
 	privateTmp bool
 
 	removers []remover
@@ -31,9 +33,9 @@ type builder struct {
 	left     [3]int // entries that may still be searched: see share
 }
 
-func newBuilder(c *policy.Compiled, files Files) *builder {
+func newBuilder(c *policy.Compiled, files Files, o Options) *builder {
 	b := &builder{
-		c: c, files: files, trees: hierarchies(c), points: map[string]bool{"/": true}, mounts: map[string]*Mount{},
+		c: c, files: files, options: o, trees: hierarchies(c), points: map[string]bool{"/": true}, mounts: map[string]*Mount{},
 		found: map[finding]*search{}, left: [3]int{MaxEntries, MaxEntries, MaxEntries},
 	}
 	for _, l := range c.Layers {
@@ -50,14 +52,15 @@ func newBuilder(c *policy.Compiled, files Files) *builder {
 }
 
 // build decides on the path of every rule, from above, and searches what is beneath it up to the next rules.
-func (b *builder) build(o Options) error {
+func (b *builder) build() error {
 	b.mounts["/"] = &Mount{Path: "/", Mode: ReadOnly, Dir: true}
-	if b.c.Caps("/")&policy.Write != 0 {
+	if b.options.OpenRoot || b.c.Caps("/")&policy.Write != 0 {
 		b.mounts["/"].Mode = ReadWrite
 	}
 	kind, err := b.files.Lstat(tmp)
 	if b.privateTmp = b.c.Caps(tmp) == 0 && err == nil && kind == fspath.Dir; b.privateTmp {
 		b.mounts[tmp] = &Mount{Path: tmp, Mode: Hidden, Dir: true}
+		b.showInTmp()
 	}
 	points := make([]string, 0, len(b.points))
 	for p := range b.points {
@@ -73,8 +76,10 @@ func (b *builder) build(o Options) error {
 			return err
 		}
 	}
-	for _, p := range o.Visible {
-		b.show(p, true)
+	for _, p := range b.options.Visible {
+		if b.show(p, true); b.mounts[p] != nil {
+			b.mounts[p].Open = b.mounts[p].Mode == Hidden
+		}
 	}
 	for p := range b.mounts {
 		b.openAbove(p)
@@ -87,6 +92,15 @@ func (b *builder) build(o Options) error {
 
 const tmp = "/tmp"
 
+// showInTmp mounts those folders in a new /tmp that have to be visible, if Landlock permits nothing there that the policy denies.
+func (b *builder) showInTmp() {
+	for _, p := range b.options.Visible {
+		if p != tmp && fspath.Within(p, tmp) && b.remaining(p, ReadOnly) == 0 {
+			b.mounts[p] = &Mount{Path: p, Mode: ReadOnly, Dir: true}
+		}
+	}
+}
+
 // isKernel reports whether a path is in a file system of the kernel's that is new in a session or has its own treatment.
 func isKernel(p string) bool {
 	return fspath.Within(p, "/proc") || fspath.Within(p, "/dev")
@@ -98,7 +112,9 @@ func (b *builder) point(p string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		b.exceeds(p, b.remaining(p, b.modeAt(p)), p+" doesn't exist, and mounts can only cover what exists: create it first")
-		b.openAbove(p)
+		if b.openAbove(p); b.options.NoHoles && b.covered(p) && b.isNamed(p) {
+			b.block(p)
+		}
 		return nil
 	case errors.Is(err, fs.ErrPermission):
 		b.exceeds(p, b.remaining(p, b.modeAt(p)), "this user can't look at "+p)
@@ -156,7 +172,15 @@ func (b *builder) place(p string, kind fspath.Kind, in Mode, permitted policy.Ca
 		kept = 0
 	}
 	over := in.caps() & permitted &^ granted
-	if over == 0 && kept&^in.caps() == 0 {
+	switch {
+	case b.options.NoHoles && b.covered(p) && kept != 0:
+		b.block(p)
+		return in
+	case over != 0 || kept&^in.caps() != 0:
+	case b.isWriteRoot(p, kept) && kind != fspath.Symlink:
+		b.mount(p, kind, ReadWrite)
+		return in
+	default:
 		return in
 	}
 	if kind == fspath.Symlink {
@@ -175,6 +199,29 @@ func (b *builder) place(p string, kind fspath.Kind, in Mode, permitted policy.Ca
 		b.lost = append(b.lost, lost{p, gone})
 	}
 	return m
+}
+
+// covered reports whether a path is in a hidden folder that isn't a new file system.
+func (b *builder) covered(p string) bool {
+	for b.mounts[p] == nil {
+		p = parent(p)
+	}
+	return b.mounts[p].Mode == Hidden && !(p == tmp && b.privateTmp)
+}
+
+func (b *builder) block(p string) {
+	b.blocked = append(b.blocked, blocked{p, "nothing can be granted beneath a hidden folder: " + p})
+}
+
+// isWriteRoot reports whether a path may be written, and isn't in a mount of a plan that doesn't rely on the one of "/".
+func (b *builder) isWriteRoot(p string, kept policy.Caps) bool {
+	if !b.options.OpenRoot || p == "/" || kept&policy.Write == 0 {
+		return false
+	}
+	for b.mounts[p] == nil {
+		p = parent(p)
+	}
+	return p == "/"
 }
 
 func alone(p string, caps policy.Caps) string {
@@ -207,7 +254,7 @@ func (b *builder) isSecret(p string) bool {
 // mount adds a mount, and one for each folder above it that the session could move.
 func (b *builder) mount(p string, kind fspath.Kind, m Mode) {
 	b.mounts[p] = &Mount{Path: p, Mode: m, Dir: kind == fspath.Dir}
-	for up := parent(p); up != "/" && b.mounts[up] == nil && b.modeAt(up) == ReadWrite; up = parent(up) {
+	for up := parent(p); up != "/" && b.mounts[up] == nil && b.modeAt(up) == ReadWrite && b.permitted(parent(up))&policy.Write != 0; up = parent(up) {
 		b.mounts[up] = &Mount{Path: up, Mode: ReadWrite, Dir: true}
 	}
 }
@@ -229,20 +276,23 @@ func (b *builder) pinMore(p string, kind fspath.Kind) {
 
 // showGranted makes a path that some layer grants exist where it would be covered: Landlock's rulesets need it.
 func (b *builder) showGranted(p string, kind fspath.Kind) {
-	if kind == fspath.Symlink {
-		return
+	if kind != fspath.Symlink && b.isNamed(p) {
+		b.show(p, kind == fspath.Dir)
 	}
-	for i := range b.trees {
-		if b.trees[i].byPath[p] != 0 {
-			b.show(p, kind == fspath.Dir)
-			return
-		}
-	}
+}
+
+// isNamed reports whether a rule that grants something has that path.
+func (b *builder) isNamed(p string) bool {
+	return slices.ContainsFunc(b.trees, func(h hierarchy) bool { return h.byPath[p] != 0 })
 }
 
 // show makes a path exist where a folder above hides it.
 func (b *builder) show(p string, dir bool) {
-	if b.mounts[p] == nil && b.modeAt(p) == Hidden && !isKernel(p) {
+	switch {
+	case b.mounts[p] != nil || b.modeAt(p) != Hidden || isKernel(p):
+	case b.options.NoHoles && b.covered(p):
+		b.block(p)
+	default:
 		b.mounts[p] = &Mount{Path: p, Mode: Hidden, Dir: dir}
 	}
 }

@@ -73,10 +73,11 @@ type Plan struct {
 	Dev        Dev
 	Network    bool // the policy grants some network access
 
-	c      *policy.Compiled
-	excess []excess
-	lost   []lost
-	found  map[finding]*search
+	c       *policy.Compiled
+	excess  []excess
+	lost    []lost
+	blocked []blocked
+	found   map[finding]*search
 }
 
 // excess is what the mounts and Landlock permit on a path, and the policy denies.
@@ -92,18 +93,32 @@ type lost struct {
 	caps policy.Caps
 }
 
+// blocked is a path on which the program can't do what the plan asks for.
+type blocked struct{ path, why string }
+
 // Options are settings of a plan that don't come from the policy.
 type Options struct {
-	Visible []string // canonical paths of folders that must exist in the session, such as the working directory
+	Visible  []string // canonical paths of folders that must exist in the session, such as the working directory
+	OpenRoot bool     // the program can't make the whole file system read-only: every path that needs it has a mount of its own
+	NoHoles  bool     // the program can't mount anything in a hidden folder
 }
 
 // New returns the plan for c. It searches the granted trees for entries that patterns match.
 func New(c *policy.Compiled, files Files, o Options) (*Plan, error) {
-	b := newBuilder(c, files)
-	if err := b.build(o); err != nil {
+	b := newBuilder(c, files, o)
+	if err := b.build(); err != nil {
 		return nil, err
 	}
 	return b.plan(), nil
+}
+
+// Reject notes the mounts that the program can't make, for the report: why returns the reason, or "".
+func (p *Plan) Reject(why func(Mount) string) {
+	for _, m := range p.Mounts {
+		if text := why(m); text != "" {
+			p.blocked = append(p.blocked, blocked{m.Path, text})
+		}
+	}
 }
 
 // Mode returns the mode of the mount that a path is in.
@@ -119,7 +134,7 @@ func (p *Plan) Mode(path string) Mode {
 
 // plan returns the plan of a builder that has finished.
 func (b *builder) plan() *Plan {
-	p := &Plan{PrivateTmp: b.privateTmp, Dev: devOf(b.c), Network: grantsNetwork(b.c), c: b.c, excess: b.excess, lost: b.lost, found: b.found}
+	p := &Plan{PrivateTmp: b.privateTmp, Dev: devOf(b.c), Network: grantsNetwork(b.c), c: b.c, excess: b.excess, lost: b.lost, blocked: b.blocked, found: b.found}
 	for _, m := range b.mounts {
 		p.Mounts = append(p.Mounts, *m)
 	}

@@ -19,7 +19,9 @@ func (p *Plan) Report(rows []policy.Enforceability, by string) []policy.Enforcea
 		}
 		if n, table := p.tableOf(row.Rule); n >= 0 {
 			j := judge{p: p, layer: n, table: table, r: row.Rule}
-			if row.Status != policy.Enforced || j.exceeded() {
+			if why := j.blocked(); why != "" {
+				row.Status, row.Why, row.By, row.Opens = policy.NotEnforceable, why, by, ""
+			} else if row.Status != policy.Enforced || j.exceeded() {
 				j.row(row, by)
 			}
 			if row.Status == policy.Enforced {
@@ -85,6 +87,16 @@ func (j *judge) excess() *excess {
 		return nil
 	}
 	return &j.p.excess[i]
+}
+
+// blocked returns why the program can't make a mount where the rule decides, or "".
+func (j *judge) blocked() string {
+	for _, b := range j.p.blocked {
+		if j.decides(b.path) {
+			return b.why
+		}
+	}
+	return ""
 }
 
 // exceeded reports whether the rule isn't enforced although Landlock's report has it so: Landlock compares a rule with the rule around it

@@ -1,10 +1,11 @@
-package bubblewrap
+package mountstest
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,13 +21,13 @@ var randomPaths = []string{".", "a", "a/b", "a/b/c", "a/b/f", "a/.git", "d", "d/
 var randomCaps = []policy.Caps{0, 0, r, r, r | w, r | w, r | w, rwx, rwx, r | x, r | policy.Update, w}
 
 func randomLayer(rnd *rand.Rand, a policy.Authority) policy.SourceLayer {
-	l := layer()
+	l := Layer()
 	l.Authority = a
 	if rnd.IntN(4) > 0 {
-		l.FS = append(l.FS, rule(".", []policy.Caps{r | w, rwx, r | w, r}[rnd.IntN(4)]))
+		l.FS = append(l.FS, Rule(".", []policy.Caps{r | w, rwx, r | w, r}[rnd.IntN(4)]))
 	}
 	for range 1 + rnd.IntN(4) {
-		l.FS = append(l.FS, rule(randomPaths[rnd.IntN(len(randomPaths))], randomCaps[rnd.IntN(len(randomCaps))]))
+		l.FS = append(l.FS, Rule(randomPaths[rnd.IntN(len(randomPaths))], randomCaps[rnd.IntN(len(randomCaps))]))
 	}
 	for i := range l.FS {
 		l.FS[i].Unprotect = rnd.IntN(8) == 0
@@ -36,7 +37,7 @@ func randomLayer(rnd *rand.Rand, a policy.Authority) policy.SourceLayer {
 		l.FS = append(l.FS, policy.FSRule{Match: []string{"**/.env", "a/**/f", "**/h*"}[rnd.IntN(3)], Caps: []policy.Caps{0, r}[rnd.IntN(2)]})
 	}
 	if rnd.IntN(2) == 0 {
-		p := restricted(policy.ProtectOn)
+		p := Restricted(policy.ProtectOn)
 		l.Protect, l.Secrets, l.Protected, l.SecretFiles = p.Protect, p.Secrets, p.Protected, p.SecretFiles
 	}
 	return l
@@ -85,7 +86,7 @@ func checksOf(t testing.TB, ws string, rnd *rand.Rand) (all []check) {
 }
 
 // denial returns why a layer denies what an operation needs, although it is to be enforced.
-func (s *session) denial(c check) string {
+func (s *Session) denial(c check) string {
 	for path, caps := range c.needs {
 		for _, l := range s.c.Layers {
 			v, ok := l.CheckFS(path, caps)
@@ -107,7 +108,7 @@ func (s *session) denial(c check) string {
 }
 
 // strict returns whether some row that decides on what an operation needs is stricter, or isn't enforced.
-func (s *session) strict(c check) bool {
+func (s *Session) strict(c check) bool {
 	for path := range c.needs {
 		for _, l := range s.c.Layers {
 			for _, t := range []*policy.FSTable{l.FS, l.Protect, l.Secrets} {
@@ -123,10 +124,9 @@ func (s *session) strict(c check) bool {
 	return false
 }
 
-// TestRandomPolicies performs many operations under random policies. None may succeed that an enforced rule denies, and reading, writing and
+// Random performs many operations under random policies. None may succeed that an enforced rule denies, and reading, writing and
 // creating may not fail where all rules that decide are enforced without being stricter.
-func TestRandomPolicies(t *testing.T) {
-	program(t)
+func (p *Program) Random(t *testing.T) {
 	permitted, denied := 0, 0
 	seeds := uint64(60)
 	if more, err := strconv.ParseUint(os.Getenv("TOOLGUARD_SEEDS"), 10, 32); err == nil {
@@ -134,19 +134,24 @@ func TestRandomPolicies(t *testing.T) {
 	}
 	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		ws := tree(t, randomTree...)
+		uid := p.Users[int(seed)%len(p.Users)]
+		ws := p.tree(t, uid, randomTree...)
 		layers := []policy.SourceLayer{randomLayer(rnd, policy.Session)}
 		if rnd.IntN(2) == 0 {
 			layers = append([]policy.SourceLayer{randomLayer(rnd, policy.Global)}, layers...)
 		}
-		s := newSession(t, ws, layers...)
+		s := p.New(t, ws, layers...)
 		checks := checksOf(t, ws, rnd)
 		var ops []string
 		for _, c := range checks {
 			ops = append(ops, c.op)
 		}
-		uid := childtest.Users()[int(seed)%len(childtest.Users())]
-		got := s.run(t, uid, ops...)
+		got, errs := s.Start(t, uid, ops...)
+		if got == nil && slices.ContainsFunc(s.rows, func(row policy.Enforceability) bool { return strings.Contains(row.Why, "beneath a hidden folder") }) {
+			continue // the report has it
+		} else if got == nil {
+			t.Fatalf("seed %d as %d: %s\n%s", seed, uid, errs, s.describe())
+		}
 		for _, c := range checks {
 			allowed := true
 			for path, caps := range c.needs {
@@ -174,14 +179,14 @@ func TestRandomPolicies(t *testing.T) {
 	}
 }
 
-func (s *session) describe() string {
+func (s *Session) describe() string {
 	var b strings.Builder
 	for _, row := range s.rows {
 		if row.Rule != nil && row.Rule.FS != nil {
 			fmt.Fprintf(&b, "  %s %s/**/%s %v: %v stricter=%v %q\n", row.ID, row.Rule.FS.Path, row.Rule.FS.Last, row.Rule.FS.Caps, row.Status, row.Stricter, row.Why)
 		}
 	}
-	for _, m := range s.plan.Mounts {
+	for _, m := range s.Plan.Mounts {
 		fmt.Fprintf(&b, "  mount %v %q\n", m.Mode, m.Path)
 	}
 	return b.String()

@@ -1,0 +1,126 @@
+package mountstest
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Restricted is a layer with protect and secrets.
+func Restricted(mode policy.ProtectMode, rules ...policy.FSRule) policy.SourceLayer {
+	l := Layer(rules...)
+	l.Protect, l.Secrets = mode, mode
+	l.Protected = []policy.FSRule{{Match: "/**/.git/hooks", Position: policy.Position{File: "builtin:protect", Line: 1}}}
+	l.SecretFiles = []policy.FSRule{{Match: "/**/.env", Position: policy.Position{File: "builtin:secrets", Line: 1}}}
+	return l
+}
+
+// Patterns covers the entries that patterns match.
+func (p *Program) Patterns(t *testing.T) {
+	ws := p.tree(t, p.Users[0], ".git/hooks/pre-commit", ".git/objects/", "sub/.git/hooks/", "sub/deep/.env", ".env", "file", "also/secret.key/file")
+	childtest.Must(t, os.Symlink("/var/tmp", ws+"/also/link"))
+	s := p.New(t, ws, Restricted(policy.ProtectOn, Rule(".", rwx), policy.FSRule{Match: "**/*.key"}))
+	for id, want := range map[string]string{
+		"protect.1": "only what exists now: 2 entries",
+		"secrets.1": "only what exists now: 2 entries; they can't be written either",
+		"fs.5":      "only what exists now: 1 entry",
+	} {
+		if row := s.Row(t, id); row.Status != policy.Partly || row.Why != want || row.Advisory {
+			t.Errorf("%s: %+v", id, row)
+		}
+	}
+	for _, uid := range p.Users {
+		permitted := []string{
+			"create|new", "read|file", "create|.git/objects/new", "create|sub/deep/new", "unlink|new", "unlink|.git/objects/new",
+			"unlink|sub/deep/new",
+		}
+		denied := []string{
+			"create|.git/hooks/new", "write|.git/hooks/pre-commit", "rename|.git/hooks|.git/old", "create|sub/.git/hooks/new",
+			"read|.env", "read|sub/deep/.env", "execute|.env", "write|.env", "unlink|.env", "read|also/secret.key", "read|also/secret.key/file",
+			"rename|.git|old", "rename|sub/deep|deep", "rename|sub|x",
+		}
+		got := s.Run(t, uid, append(permitted, denied...)...)
+		for _, op := range permitted {
+			if got[op] != 0 {
+				t.Errorf("as %d: %s: %v", uid, op, got[op])
+			}
+		}
+		for _, op := range denied {
+			if got[op] == 0 {
+				t.Errorf("as %d: %s succeeded", uid, op)
+			}
+		}
+	}
+}
+
+// Private shows that a session has its own /tmp, /dev/shm and /proc, and sees what a rule grants in /tmp.
+func (p *Program) Private(t *testing.T) {
+	outside, err := os.MkdirTemp("/tmp", "outside-")
+	childtest.Must(t, err)
+	defer os.RemoveAll(outside)
+	granted, err := os.MkdirTemp("/tmp", "granted-")
+	childtest.Must(t, err)
+	defer os.RemoveAll(granted)
+	childtest.Must(t, os.Chmod(granted, 0o777))
+	if os.Getuid() == 0 {
+		childtest.Must(t, os.Chown(granted, p.Users[0], p.Users[0]))
+	}
+	ws := p.tree(t, p.Users[0], "file")
+	s := p.New(t, ws, Layer(Rule(".", r|w), Rule(granted, r|w), Rule("/proc", r)))
+	self := fmt.Sprint(os.Getpid())
+	for _, uid := range p.Users {
+		got := s.Run(t, uid, "create|new", "create|"+granted+"/new", "unlink|"+granted+"/new", "unlink|new", "stat|"+outside, "processes|1", "processes|"+self)
+		want := Results{
+			"create|new": 0, "create|" + granted + "/new": 0, "unlink|" + granted + "/new": 0, "unlink|new": 0, "stat|" + outside: unix.ENOENT,
+			"processes|1": 0, "processes|" + self: unix.ENOENT,
+		}
+		for op, errno := range want {
+			if got[op] != errno {
+				t.Errorf("as %d: %s: %v, want %v", uid, op, got[op], errno)
+			}
+		}
+	}
+}
+
+// Swapped refuses to start where a folder was replaced by a symlink after the plan was made.
+func (p *Program) Swapped(t *testing.T) {
+	ws := p.tree(t, p.Users[0], "dir/sub/file", "other/sub/file")
+	s := p.New(t, ws, Layer(Rule(".", r|w), Rule("dir/sub", 0)))
+	childtest.Must(t, os.Rename(ws+"/dir", ws+"/moved"))
+	childtest.Must(t, os.Symlink("other", ws+"/dir"))
+	got, errs := s.Start(t, p.Users[0], "read|moved/sub/file")
+	expected := func(word string) bool { return strings.Contains(errs, word) }
+	if got != nil || !slices.ContainsFunc([]string{"verify", "bwrap: ", "isn't a file or folder"}, expected) {
+		t.Errorf("it started: %v %s", got, errs)
+	}
+	childtest.Must(t, os.Remove(ws+"/dir"))
+	childtest.Must(t, os.Rename(ws+"/moved", ws+"/dir"))
+	if got := s.Run(t, p.Users[0], "read|dir/sub/file"); got["read|dir/sub/file"] != unix.EACCES {
+		t.Error(got)
+	}
+}
+
+// Many starts a session with 1,000 masks, and rejects more than there may be.
+func (p *Program) Many(t *testing.T) {
+	var names []string
+	for i := range 1000 {
+		names = append(names, fmt.Sprintf("d%d/.env", i%100+i/500*1000), fmt.Sprintf("f%d", i))
+	}
+	ws := p.tree(t, p.Users[0], names...)
+	for i := range 700 {
+		childtest.Must(t, os.WriteFile(fmt.Sprintf("%s/secret%d", ws, i), nil, 0o666))
+	}
+	s := p.New(t, ws, Layer(Rule(".", r|w), policy.FSRule{Match: "**/secret*"}, policy.FSRule{Match: "**/.env"}))
+	t.Log(len(s.Plan.Mounts))
+	got := s.Run(t, p.Users[0], "read|f1", "create|new", "read|secret699", "read|d1/.env")
+	if got["read|f1"] != 0 || got["create|new"] != 0 || got["read|secret699"] != unix.EACCES || got["read|d1/.env"] != unix.EACCES {
+		t.Error(got)
+	}
+}

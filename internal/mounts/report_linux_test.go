@@ -1,0 +1,123 @@
+package mounts_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/mounts"
+	"github.com/toolguard/toolguard/internal/mounts/mountstest"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+const (
+	r   = policy.Read
+	w   = policy.Write
+	x   = policy.Execute
+	rwx = r | w | x
+)
+
+// program makes no mounts: these tests are about plans and reports.
+var program = mountstest.Program{Report: func(c *policy.Compiled, p *mounts.Plan, abi int) []policy.Enforceability {
+	return p.Report(landlock.Report(c, abi), "mounts")
+}}
+
+// TestAutomatic leaves rows of protect = "auto" advisory.
+func TestAutomatic(t *testing.T) {
+	s := program.New(t, mountstest.Tree(t, "/var/tmp", os.Getuid(), ".git/hooks/"), mountstest.Restricted(policy.ProtectAuto, mountstest.Rule(".", rwx)))
+	if row := s.Row(t, "protect.1"); row.Status != policy.Partly || !row.Advisory {
+		t.Errorf("%+v", row)
+	}
+}
+
+// TestSymlinks rejects a pattern that matches a symlink, which has no mount.
+func TestSymlinks(t *testing.T) {
+	ws := mountstest.Tree(t, "/var/tmp", os.Getuid(), "hooks/", ".git/")
+	childtest.Must(t, os.Symlink("../hooks", ws+"/.git/hooks"))
+	s := program.New(t, ws, mountstest.Restricted(policy.ProtectOn, mountstest.Rule(".", rwx)))
+	if row := s.Row(t, "protect.1"); row.Status != policy.NotEnforceable || !strings.Contains(row.Why, ".git/hooks is a symlink") {
+		t.Errorf("%+v", row)
+	}
+}
+
+// TestMissing rejects rules for names that don't exist yet where the session could make them.
+func TestMissing(t *testing.T) {
+	s := program.New(t, mountstest.Tree(t, "/var/tmp", os.Getuid(), "dir/"), mountstest.Layer(mountstest.Rule(".", r|w), mountstest.Rule("later", r), mountstest.Rule("dir", r), mountstest.Rule("dir/later", r)))
+	if row := s.Row(t, "fs.5"); row.Status != policy.NotEnforceable || !strings.Contains(row.Why, "later doesn't exist") {
+		t.Errorf("%+v", row)
+	}
+	if row := s.Row(t, "fs.7"); row.Status != policy.Enforced {
+		t.Errorf("%+v", row)
+	}
+}
+
+// TestInseparable rejects what mounts can't take away alone.
+func TestInseparable(t *testing.T) {
+	for _, c := range []struct {
+		caps policy.Caps
+		want string
+	}{
+		{r | w, "not just execute on"},
+		{r, "not just execute on"},
+		{r | x | policy.Update, "not just create+delete on"},
+		{r | x | policy.Create | policy.Update, "not just delete on"},
+		{x, "not just read on"},
+		{w | x, "not just read on"},
+		{r | x, ""},
+		{0, ""},
+	} {
+		s := program.New(t, mountstest.Tree(t, "/var/tmp", os.Getuid(), "dir/file"), mountstest.Layer(mountstest.Rule(".", rwx), mountstest.Rule("dir", c.caps)))
+		row := s.Row(t, "fs.5")
+		if (row.Status == policy.Enforced) != (c.want == "") || !strings.Contains(row.Why, c.want) {
+			t.Errorf("%v: %+v", c.caps, row)
+		}
+	}
+}
+
+// TestLimit reports patterns as not enforceable where there is too much to search.
+func TestLimit(t *testing.T) {
+	ws := mountstest.Tree(t, "/var/tmp", os.Getuid(), "sub/deep/.env", ".env")
+	for i := range 200 {
+		dir := fmt.Sprintf("%s/n%d", ws, i)
+		childtest.Must(t, os.Mkdir(dir, 0o755))
+		for k := range 100 {
+			childtest.Must(t, os.WriteFile(fmt.Sprintf("%s/%d", dir, k), nil, 0o644))
+		}
+	}
+	s := program.New(t, ws, mountstest.Layer(mountstest.Rule(".", r|w), policy.FSRule{Match: "**/.env"}))
+	if row := s.Row(t, "fs.5"); row.Status != policy.NotEnforceable || !strings.Contains(row.Why, "more than 20000 entries to search, so not every match is covered: 1 was found") {
+		t.Errorf("%+v", row)
+	}
+	if s.Plan.Mode(ws+"/.env") != mounts.Hidden {
+		t.Error(s.Plan.Mounts)
+	}
+}
+
+// TestVerify fails for each kind of mount that isn't there.
+func TestVerify(t *testing.T) {
+	dir := t.TempDir()
+	childtest.Must(t, os.WriteFile(dir+"/file", []byte("text"), 0o600))
+	childtest.Must(t, os.Symlink("file", dir+"/link"))
+	for _, c := range []struct {
+		mount mounts.Mount
+		want  string
+	}{
+		{mounts.Mount{Path: dir, Mode: mounts.ReadOnly, Dir: true}, "nothing is mounted there"},
+		{mounts.Mount{Path: dir, Mode: mounts.ReadWrite, Dir: true}, "nothing is mounted there"},
+		{mounts.Mount{Path: dir + "/file", Mode: mounts.Hidden}, "nothing is mounted there"},
+		{mounts.Mount{Path: dir + "/link", Mode: mounts.ReadWrite}, "too many levels of symbolic links"},
+		{mounts.Mount{Path: dir + "/none", Mode: mounts.Hidden}, "no such file"},
+		{mounts.Mount{Path: "/", Mode: mounts.ReadOnly, Dir: true}, "it can be written"},
+		{mounts.Mount{Path: "/dev", Mode: mounts.ReadOnly, Dir: true}, "it can be written"},
+		{mounts.Mount{Path: "/", Mode: mounts.ReadWrite, Dir: true}, ""},
+		{mounts.Mount{Path: "/dev", Mode: mounts.ReadWrite, Dir: true}, ""},
+	} {
+		err := mounts.Verify([]mounts.Mount{c.mount})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c.mount, err)
+		}
+	}
+}
