@@ -25,7 +25,7 @@ const layers = `
 	session/backend session/denials session/launch session/launch/forkexec session/launch/forkexec/nofile session/network
 	golang.org/x/sys
 6 egress/process: allowlist egress egress/message landlock loader/cgroupsock policy golang.org/x/sys
-6 session/backend: api bubblewrap cgroup kernelaudit landlock loader loader/cgroupsock loader/image mounts policy policy/explain policy/hostfs proc
+6 session/backend: api bubblewrap cgroup firejail kernelaudit landlock loader loader/cgroupsock loader/image mounts policy policy/explain policy/hostfs proc
 	seccomp session/launch session/network version golang.org/x/sys
 5 daemontest: api
 5 session/denials: api egress/message event kernelaudit loader loader/cgroupsock loader/image policy policy/explain proc seccomp

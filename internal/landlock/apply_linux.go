@@ -125,7 +125,7 @@ func (r *Ruleset) addQuiet(fd int, o *openFiles) error {
 
 func (g *Grant) add(ruleset int, o *openFiles) error {
 	fd, err := o.open(g.Path, g.Dir)
-	if g.Optional && errors.Is(err, fs.ErrNotExist) {
+	if (g.Optional || g.hidden) && errors.Is(err, fs.ErrNotExist) || g.hidden && errors.Is(err, fs.ErrPermission) {
 		return nil
 	}
 	if err != nil {

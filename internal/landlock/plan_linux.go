@@ -38,6 +38,7 @@ type Grant struct {
 	Dir      bool         // a directory is there
 	Optional bool         // left out when nothing is there
 	Rule     *policy.Rule // nil if it has no single rule
+	hidden   bool         // left out when it can't be opened
 }
 
 // Port grants kinds of access to a port of TCP, UDP or both.
@@ -106,7 +107,7 @@ func (p *Plan) fileRuleset(l *policy.Layer, aliases []fspath.Alias, root bool) R
 			if !r.FS.Dir && !r.FS.Missing {
 				access &= fileRights
 			}
-			rs.Grants = append(rs.Grants, Grant{r.FS.Path, access, r.FS.Dir, r.FS.Optional || r.FS.Missing, r})
+			rs.Grants = append(rs.Grants, Grant{Path: r.FS.Path, Access: access, Dir: r.FS.Dir, Optional: r.FS.Optional || r.FS.Missing, Rule: r})
 		}
 	}
 	if rs.FS&ll.AccessFSResolveUnix != 0 && p.ABI >= 10 {

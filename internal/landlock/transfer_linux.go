@@ -20,7 +20,7 @@ func (p *Plan) Quoted(quote func(string) string) *Plan {
 	return q
 }
 
-// Unquote undoes Quoted.
+// Unquote undoes Quoted. The process is in mounts that may hide what the plan grants: such grants are left out, which can only deny more.
 func (p *Plan) Unquote(unquote func(string) (string, error)) (err error) {
 	undo := func(s *string) {
 		text, e := unquote(*s)
@@ -32,6 +32,7 @@ func (p *Plan) Unquote(unquote func(string) (string, error)) (err error) {
 		}
 		for i := range rs.Grants {
 			undo(&rs.Grants[i].Path)
+			rs.Grants[i].hidden = true
 		}
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 )
 
 // Backends are the backends of this build.
-var Backends = []string{"bpf", "landlock", "bwrap"}
+var Backends = []string{"bpf", "landlock", "bwrap", "firejail"}
 
 // automatic returns the best backend of this build and this machine.
 func automatic(daemon string, ask AskState) (Backend, error) {
@@ -32,7 +32,7 @@ func automatic(daemon string, ask AskState) (Backend, error) {
 		}
 	}
 	b, _, err := named("landlock", "none", ask)
-	b.Skipped, b.Others = skipped, []func() (Backend, error){byBubblewrap}
+	b.Skipped, b.Others = skipped, []func() (Backend, error){byBubblewrap, byFirejail}
 	return b, err
 }
 
@@ -49,6 +49,8 @@ func named(name, daemon string, ask AskState) (b Backend, ok bool, err error) {
 		b, err = byLandlock()
 	case "bwrap":
 		b, err = byBubblewrap()
+	case "firejail":
+		b, err = byFirejail()
 	default:
 		return Backend{}, false, nil
 	}

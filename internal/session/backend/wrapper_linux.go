@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/toolguard/toolguard/internal/bubblewrap"
+	"github.com/toolguard/toolguard/internal/firejail"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/mounts"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -15,23 +16,52 @@ import (
 
 // wrapper is a program that makes the mounts of a session.
 type wrapper struct {
-	name   string // of the backend
-	path   string
-	canary func() error
-	report func(*policy.Compiled, *mounts.Plan, int) []policy.Enforceability
-	args   func(p *mounts.Plan, dir string, capabilities, inner []string) ([]string, error)
+	name    string // of the backend
+	canary  func() error
+	options func(visible []string) mounts.Options
+	report  func(*policy.Compiled, *mounts.Plan, int) []policy.Enforceability
+	wrap    func(p *mounts.Plan, dir string, capabilities []string) (*launch.Wrapper, error)
+	gaps    []string
 }
 
 // byBubblewrap is the backend of bubblewrap's namespaces, with Landlock and system call filters within.
 func byBubblewrap() (Backend, error) {
-	p, err := bubblewrap.Find()
+	program, err := bubblewrap.Find()
 	if err != nil {
 		return Backend{}, fmt.Errorf("the bwrap backend can't be used here: %w", err)
 	}
 	return byWrapper(&wrapper{
-		name: "bwrap", path: p.Path, canary: p.Canary, report: bubblewrap.Report,
-		args: func(p *mounts.Plan, dir string, capabilities, inner []string) ([]string, error) {
-			return bubblewrap.Args(p, bubblewrap.Options{Dir: dir, Network: p.Network, Capabilities: capabilities}, inner)
+		name: "bwrap", canary: program.Canary, report: bubblewrap.Report,
+		options: func(visible []string) mounts.Options { return mounts.Options{Visible: visible} },
+		wrap: func(p *mounts.Plan, dir string, capabilities []string) (*launch.Wrapper, error) {
+			o := bubblewrap.Options{Dir: dir, Network: p.Network, Capabilities: capabilities}
+			return &launch.Wrapper{Path: program.Path, Args: func(inner []string, _ []int) ([]string, error) { return bubblewrap.Args(p, o, inner) }}, nil
+		},
+	})
+}
+
+// byFirejail is the same with firejail, which is setuid root and so works where ordinary users may not make user namespaces.
+func byFirejail() (Backend, error) {
+	program, err := firejail.Find()
+	if err != nil {
+		return Backend{}, fmt.Errorf("the firejail backend can't be used here: %w", err)
+	}
+	return byWrapper(&wrapper{
+		name: "firejail", canary: program.Canary, report: firejail.Report, options: firejail.PlanOptions, gaps: firejailGaps,
+		wrap: func(p *mounts.Plan, _ string, _ []string) (*launch.Wrapper, error) {
+			text, err := firejail.Profile(p)
+			if err != nil {
+				return nil, err
+			}
+			profile, err := firejail.ProfileFile(text)
+			if err != nil {
+				return nil, err
+			}
+			args := func(inner []string, keep []int) ([]string, error) {
+				return firejail.Args(firejail.Options{Network: p.Network, ProfileFD: int(profile.Fd()), Keep: keep}, inner), nil
+			}
+			env := []string{"HOME=" + os.Getenv("HOME"), "PATH=/usr/bin:/bin"}
+			return &launch.Wrapper{Path: program.Path, Args: args, Env: env, Files: []*os.File{profile}}, nil
 		},
 	})
 }
@@ -50,16 +80,20 @@ func byWrapper(w *wrapper) (Backend, error) {
 		return Backend{}, err
 	}
 	var plan *mounts.Plan
+	inProc := func(gap string) bool { return gap == landlock.OthersInProc }
 	return Backend{
 		name:  w.name,
-		gaps:  slices.Concat(slices.DeleteFunc(landlock.StatedGaps(abi), func(gap string) bool { return gap == landlock.OthersInProc }), wrapperGaps),
+		gaps:  slices.Concat(slices.DeleteFunc(landlock.StatedGaps(abi), inProc), wrapperGaps, w.gaps),
 		Level: abi,
 		Wrap: func(c *policy.Compiled) (*launch.Wrapper, error) {
-			args := func(inner []string) ([]string, error) { return w.args(plan, dir, capabilities(c), inner) }
-			return &launch.Wrapper{Path: w.path, Args: args, Mounts: plan.Mounts}, nil
+			wrapper, err := w.wrap(plan, dir, capabilities(c))
+			if err == nil {
+				wrapper.Mounts = plan.Mounts
+			}
+			return wrapper, err
 		},
 		report: func(_ *Backend, c *policy.Compiled) []policy.Enforceability {
-			p, err := mounts.New(c, mounts.Host{}, mounts.Options{Visible: []string{dir}})
+			p, err := mounts.New(c, mounts.Host{}, w.options([]string{dir}))
 			if err != nil {
 				return []policy.Enforceability{{ID: w.name, By: w.name, Why: err.Error()}}
 			}
@@ -102,4 +136,10 @@ var wrapperGaps = []string{
 	"what the mounts deny leaves no event: the command's own messages show it",
 	"the kernel's files in /proc that every user may read can be read where the built-in rules let a session read its own entries",
 	"when the command ends, what it left in the background is killed at once, without SIGTERM",
+}
+
+var firejailGaps = []string{
+	"denies too much: firejail's own restrictions, which nothing turns off: programs in /etc and /var can't be executed by ordinary users, some of the kernel's files " +
+		"in /proc and /sys can't be read, and /run/user and other folders are empty",
+	"when toolguard is killed (kill -9), the session continues, under its restrictions but without its wall time: the kernel doesn't end a setuid program with its parent",
 }

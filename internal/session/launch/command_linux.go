@@ -117,6 +117,11 @@ func (c *Command) Close() {
 	if c.Join != nil {
 		_ = c.Join.Close()
 	}
+	if c.Wrapper != nil {
+		for _, f := range c.Wrapper.Files {
+			_ = f.Close()
+		}
+	}
 }
 
 // laterThread returns an error on the process's first thread (see forkexec.OnThread).

@@ -1,12 +1,18 @@
 package launch
 
-import "github.com/toolguard/toolguard/internal/mounts"
+import (
+	"os"
+
+	"github.com/toolguard/toolguard/internal/mounts"
+)
 
 // Wrapper is a program, such as bubblewrap, that makes namespaces for the command. It must start without no_new_privs, Landlock and filters, so
 // it gets none of them, and no variable of the command's environment, which its loader would obey. Within it a second process of toolguard, the
 // stage, restricts itself and executes the command.
 type Wrapper struct {
 	Path   string
-	Args   func(inner []string) ([]string, error) // its arguments, around the command line of the stage
-	Mounts []mounts.Mount                         // that it makes, and the stage checks
+	Args   func(inner []string, keep []int) ([]string, error) // its arguments, around the command line of the stage, which needs those descriptors
+	Env    []string                                           // its own environment
+	Files  []*os.File                                         // that its arguments name by their descriptors
+	Mounts []mounts.Mount                                     // that it makes, and the stage checks
 }

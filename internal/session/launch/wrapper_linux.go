@@ -58,12 +58,16 @@ func (c *Command) startWrapped() (pid int, err error) {
 		return 0, &forkexec.Error{Purpose: "make a socket", Err: err}
 	}
 	inner := []string{fmt.Sprintf("/proc/self/fd/%d", exe.Fd()), StageFlag, strconv.Itoa(int(instructions.Fd())), strconv.Itoa(pair[1])}
-	inherit := append([]int{int(exe.Fd()), int(instructions.Fd()), pair[1]}, c.Keep...)
-	args, err := c.Wrapper.Args(inner)
+	keep := append([]int{int(exe.Fd()), int(instructions.Fd()), pair[1]}, c.Keep...)
+	args, err := c.Wrapper.Args(inner, keep)
 	if err != nil {
+		_ = unix.Close(pair[1])
 		return 0, &forkexec.Error{Purpose: "make the command line of " + c.Wrapper.Path, Err: err}
 	}
-	child := forkexec.Command{Path: c.Wrapper.Path, Argv: append([]string{c.Wrapper.Path}, args...), Inherit: inherit, Cgroup: c.Cgroup}
+	child := forkexec.Command{Path: c.Wrapper.Path, Argv: append([]string{c.Wrapper.Path}, args...), Env: c.Wrapper.Env, Inherit: keep, Cgroup: c.Cgroup}
+	for _, f := range c.Wrapper.Files {
+		child.Inherit = append(child.Inherit, int(f.Fd()))
+	}
 	pid, err = child.Start()
 	_ = unix.Close(pair[1])
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/mounts"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/seccomp"
@@ -44,7 +45,7 @@ func wrapped(t *testing.T, path string, argv ...string) *Command {
 	must(t, err)
 	return &Command{
 		Path: path, Argv: argv, Env: []string{"A=\xff"}, Keep: []int{0, 1, 2}, Plan: plan, Name: "toolguard-test", filters: filters,
-		Wrapper: &Wrapper{Path: bwrap, Args: func(inner []string) ([]string, error) {
+		Wrapper: &Wrapper{Path: bwrap, Args: func(inner []string, _ []int) ([]string, error) {
 			return append([]string{"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--die-with-parent", "--"}, inner...), nil
 		}},
 	}
@@ -122,8 +123,8 @@ func TestWrappedSignal(t *testing.T) {
 // TestWrappedFailures checks that a command that isn't executed is reported with the step that failed, and leaves no process.
 func TestWrappedFailures(t *testing.T) {
 	missing, script, folder, wrapper := wrapped(t, "/usr/nonexistent", "x"), wrapped(t, "/etc/passwd", "x"), wrapped(t, "/bin/true", "x"), wrapped(t, "/bin/true", "x")
-	folder.Plan.Rulesets[0].Grants = append(folder.Plan.Rulesets[0].Grants, landlock.Grant{Path: "/usr/nonexistent", Dir: true, Access: 4})
-	wrapper.Wrapper.Args = func([]string) ([]string, error) { return []string{"--nonsense"}, nil }
+	folder.Wrapper.Mounts = []mounts.Mount{{Path: "/usr", Mode: mounts.Hidden, Dir: true}}
+	wrapper.Wrapper.Args = func([]string, []int) ([]string, error) { return []string{"--nonsense"}, nil }
 	for _, r := range []struct {
 		c       *Command
 		purpose string
@@ -132,7 +133,7 @@ func TestWrappedFailures(t *testing.T) {
 	}{
 		{missing, "", unix.ENOENT, ""},
 		{script, "", unix.EACCES, ""},
-		{folder, "apply the landlock rules", 0, "/usr/nonexistent"},
+		{folder, "check the wrapper's mounts", 0, "/usr"},
 		{wrapper, "start the process within the wrapper", 0, errWrapperEnded.Error()},
 	} {
 		_, _, err := runWrapped(t, r.c, nil)
