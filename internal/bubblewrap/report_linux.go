@@ -10,7 +10,7 @@ import (
 const Name = "bubblewrap"
 
 // Report reports how far bubblewrap with the mounts of a plan, Landlock with that ABI and the system call filters within enforce each rule
-// of c, for which the plan was made.
+// of c, for which the plan was made. The ABI in use should be at most mounts.MaxABI.
 func Report(c *policy.Compiled, p *mounts.Plan, abi int) []policy.Enforceability {
-	return p.Report(landlock.Report(c, abi), Name)
+	return p.Report(landlock.Report(c, abi), Name, abi)
 }

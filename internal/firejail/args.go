@@ -45,7 +45,9 @@ func Args(o Options, inner []string) []string {
 func Profile(p *mounts.Plan) ([]byte, error) {
 	var b bytes.Buffer
 	line := func(word, at string) { fmt.Fprintf(&b, "%s %s\n", word, at) }
-	line("read-only", "/")
+	if !p.WritesRoot {
+		line("read-only", "/")
+	}
 	if p.Dev == mounts.PrivateDev || p.Dev == mounts.TerminalsDev {
 		b.WriteString("private-dev\n")
 	}

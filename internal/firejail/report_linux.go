@@ -13,5 +13,5 @@ const Name = "firejail"
 // c, for which the plan was made with PlanOptions.
 func Report(c *policy.Compiled, p *mounts.Plan, abi int) []policy.Enforceability {
 	p.Reject(reject)
-	return p.Report(landlock.Report(c, abi), Name)
+	return p.Report(landlock.Report(c, abi), Name, abi)
 }

@@ -26,6 +26,7 @@ type builder struct {
 	excess     []excess
 	lost       []lost
 	blocked    []blocked
+	sockets    []string
 	privateTmp bool
 
 	removers []remover
@@ -121,6 +122,9 @@ func (b *builder) point(p string) error {
 		return nil
 	case err != nil:
 		return err
+	}
+	if kind == fspath.File && b.files.IsSocket(p) {
+		b.sockets = append(b.sockets, p)
 	}
 	b.place(p, kind, b.modeAt(p), b.permitted(p))
 	if kind == fspath.Dir {

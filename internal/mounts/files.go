@@ -15,6 +15,8 @@ import (
 type Files interface {
 	// Lstat returns the kind of file at a path, without following a symlink in its last component.
 	Lstat(path string) (fspath.Kind, error)
+	// IsSocket reports whether a unix socket is at a path.
+	IsSocket(path string) bool
 	// List returns at most limit entries of a folder, in any order. It doesn't follow a symlink in its last component.
 	List(dir string, limit int) ([]Entry, error)
 }
@@ -27,6 +29,12 @@ type Entry struct {
 
 // Host is the file system of this machine.
 type Host struct{ hostfs.Machine }
+
+// IsSocket reports whether a unix socket is at a path.
+func (Host) IsSocket(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSocket != 0
+}
 
 // List returns entries of a folder.
 func (Host) List(dir string, limit int) ([]Entry, error) {

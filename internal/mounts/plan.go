@@ -72,11 +72,13 @@ type Plan struct {
 	PrivateTmp bool    // /tmp is a new file system
 	Dev        Dev
 	Network    bool // the policy grants some network access
+	WritesRoot bool // the policy grants writing in "/" and everything beneath it that has no mount
 
 	c       *policy.Compiled
 	excess  []excess
 	lost    []lost
 	blocked []blocked
+	sockets []string // the unix sockets that rules name
 	found   map[finding]*search
 }
 
@@ -134,7 +136,7 @@ func (p *Plan) Mode(path string) Mode {
 
 // plan returns the plan of a builder that has finished.
 func (b *builder) plan() *Plan {
-	p := &Plan{PrivateTmp: b.privateTmp, Dev: devOf(b.c), Network: grantsNetwork(b.c), c: b.c, excess: b.excess, lost: b.lost, blocked: b.blocked, found: b.found}
+	p := &Plan{PrivateTmp: b.privateTmp, Dev: devOf(b.c), Network: grantsNetwork(b.c), WritesRoot: b.c.Caps("/")&policy.Write != 0, c: b.c, excess: b.excess, lost: b.lost, blocked: b.blocked, sockets: b.sockets, found: b.found}
 	for _, m := range b.mounts {
 		p.Mounts = append(p.Mounts, *m)
 	}

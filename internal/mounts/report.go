@@ -8,17 +8,25 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Report returns the rows of landlock.Report with those changed that the mounts change: what Landlock alone doesn't enforce and both together
-// do, and what the mounts deny in addition. by is the program that makes the mounts.
-func (p *Plan) Report(rows []policy.Enforceability, by string) []policy.Enforceability {
+// MaxABI is the newest Landlock ABI to use within a session with mounts: from ABI 9 on, sessions may connect to unix sockets that a rule grants,
+// and a read-only mount doesn't keep them from connecting to one in it. Below, no session whose files are restricted can create unix sockets.
+const MaxABI = 8
+
+// Report returns the rows of landlock.Report for an ABI with those changed that the mounts change: what Landlock alone doesn't enforce and both
+// together do, and what the mounts deny in addition. by is the program that makes the mounts.
+func (p *Plan) Report(rows []policy.Enforceability, by string, abi int) []policy.Enforceability {
 	out := slices.Clone(rows)
+	sockets := abi > MaxABI || !slices.ContainsFunc(p.c.Layers, restrictsFS)
 	for i := range out {
 		row := &out[i]
+		if row.Opens == "/proc" {
+			row.Why, row.By = "the kernel's files in /proc that every user may read can be read; no processes but the session's are there", by
+		}
 		if row.Rule == nil || row.Rule.FS == nil || isKernel(row.Rule.FS.Path) && row.Rule.FS.Last == "" {
 			continue
 		}
 		if n, table := p.tableOf(row.Rule); n >= 0 {
-			j := judge{p: p, layer: n, table: table, r: row.Rule}
+			j := judge{p: p, layer: n, table: table, r: row.Rule, sockets: sockets}
 			if why := j.blocked(); why != "" {
 				row.Status, row.Why, row.By, row.Opens = policy.NotEnforceable, why, by, ""
 			} else if row.Status != policy.Enforced || j.exceeded() {
@@ -49,6 +57,7 @@ type judge struct {
 	p            *Plan
 	layer, table int
 	r            *policy.Rule
+	sockets      bool // the session can create unix sockets
 }
 
 func (j *judge) decides(path string) bool {
@@ -75,9 +84,17 @@ func (j *judge) row(row *policy.Enforceability, by string) {
 	case j.table == fsTable && j.movable():
 	case j.p.c.Pinned(j.r):
 		set(policy.Partly, j.r.FS.Path+" has several hard links, and mounts cover one of them: toolguard policy lint --scan lists them")
+	case j.sockets && j.hasSockets():
+		set(policy.Partly, "unix sockets there can still be connected to: read-only mounts don't deny that")
 	default:
 		set(policy.Enforced, "")
 	}
+}
+
+// hasSockets reports whether the rule takes update away by a read-only mount on a folder or a socket.
+func (j *judge) hasSockets() bool {
+	at := j.r.FS.Path
+	return removes(j.table, j.r)&policy.Update != 0 && j.p.Mode(at) == ReadOnly && (j.r.FS.Dir || j.r.FS.Missing || slices.Contains(j.p.sockets, at))
 }
 
 // excess returns something that the rule denies and that isn't denied, or nil.

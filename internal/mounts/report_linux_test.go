@@ -22,7 +22,7 @@ const (
 
 // program makes no mounts: these tests are about plans and reports.
 var program = mountstest.Program{Report: func(c *policy.Compiled, p *mounts.Plan, abi int) []policy.Enforceability {
-	return p.Report(landlock.Report(c, abi), "mounts")
+	return p.Report(landlock.Report(c, abi), "mounts", abi)
 }}
 
 // TestAutomatic leaves rows of protect = "auto" advisory.
@@ -93,6 +93,32 @@ func TestLimit(t *testing.T) {
 	}
 	if s.Plan.Mode(ws+"/.env") != mounts.Hidden {
 		t.Error(s.Plan.Mounts)
+	}
+}
+
+// TestSockets doesn't call a rule enforced that leaves unix sockets to a session which can create them.
+func TestSockets(t *testing.T) {
+	ws := mountstest.Tree(t, "/var/tmp", os.Getuid(), "dir/file", "hidden/file", "file")
+	restricted := mountstest.Layer(mountstest.Rule(".", r|w), mountstest.Rule("dir", r), mountstest.Rule("hidden", 0), mountstest.Rule("file", r))
+	open := policy.SourceLayer{FS: restricted.FS, Defaults: [policy.NumResources]policy.DefaultAction{policy.FS: policy.Allow}}
+	for _, c := range []struct {
+		layer policy.SourceLayer
+		abi   int
+		id    string
+		want  policy.Status
+	}{
+		{restricted, 8, "fs.5", policy.Enforced},
+		{restricted, 9, "fs.5", policy.Partly},
+		{restricted, 9, "fs.6", policy.Enforced},
+		{restricted, 9, "fs.7", policy.Enforced},
+		{open, 8, "fs.5", policy.NotEnforceable}, // execute
+		{open, 8, "fs.6", policy.Enforced},
+	} {
+		p := program
+		p.ABI = c.abi
+		if row := p.New(t, ws, c.layer).Row(t, c.id); row.Status != c.want {
+			t.Errorf("ABI %d: %+v", c.abi, row)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package mountstest
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -57,13 +58,9 @@ func perform(op string) syscall.Errno {
 	default:
 		panic(op)
 	}
-	errno, _ := err.(syscall.Errno)
-	if err != nil && errno == 0 {
-		if p, ok := err.(*os.PathError); ok {
-			errno = p.Err.(syscall.Errno)
-		} else {
-			panic(err)
-		}
+	var errno syscall.Errno
+	if err != nil && !errors.As(err, &errno) {
+		panic(err)
 	}
 	return errno
 }
@@ -71,9 +68,6 @@ func perform(op string) syscall.Errno {
 func execute(path string) error {
 	p, err := os.StartProcess(path, []string{path}, &os.ProcAttr{})
 	if err != nil {
-		if p, ok := err.(*os.PathError); ok {
-			return p.Err
-		}
 		return err
 	}
 	_, err = p.Wait()

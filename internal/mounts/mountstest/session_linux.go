@@ -27,6 +27,7 @@ type Program struct {
 	Canary  func(path string) error
 	Users   []int  // that sessions run as
 	Parent  string // where the tests' folders are
+	ABI     int    // of Landlock; 0: the kernel's
 	Exact   bool   // denials have the expected error, and not just any
 }
 
@@ -86,6 +87,9 @@ func (p *Program) New(t testing.TB, dir string, layers ...policy.SourceLayer) *S
 	abi, _, err := landlock.Probe()
 	if err != nil {
 		t.Skip(err)
+	}
+	if p.ABI != 0 {
+		abi = p.ABI
 	}
 	for i := range layers {
 		if layers[i].Authority == policy.Builtin {
