@@ -104,6 +104,16 @@ func TestMany(t *testing.T) {
 	sessions.Many(t)
 }
 
+func TestAliases(t *testing.T) {
+	program(t)
+	sessions.Aliases(t)
+}
+
+func TestHardLinks(t *testing.T) {
+	program(t)
+	sessions.HardLinks(t)
+}
+
 func TestRandom(t *testing.T) {
 	program(t)
 	sessions.Random(t)

@@ -124,3 +124,37 @@ func (p *Program) Many(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Aliases covers a folder under both of its names.
+func (p *Program) Aliases(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: a bind mount")
+	}
+	ws := p.tree(t, p.Users[0], "dir/file", "alias/", "file")
+	childtest.Must(t, unix.Mount(ws+"/dir", ws+"/alias", "", unix.MS_BIND, ""))
+	defer func() { childtest.Must(t, unix.Unmount(ws+"/alias", unix.MNT_DETACH)) }()
+	s := p.New(t, ws, Layer(Rule(".", r|w), Rule("dir", r)))
+	if row := s.Row(t, "fs.5"); row.Status != policy.Enforced {
+		t.Errorf("%+v", row)
+	}
+	got := s.Run(t, p.Users[0], "write|file", "read|alias/file", "write|dir/file", "write|alias/file", "create|alias/new")
+	for op, errno := range got {
+		if (errno == 0) != (op == "write|file" || op == "read|alias/file") {
+			t.Errorf("%s: %v", op, errno)
+		}
+	}
+}
+
+// HardLinks doesn't call a rule enforced for a file that has another name.
+func (p *Program) HardLinks(t *testing.T) {
+	ws := p.tree(t, p.Users[0], "dir/file", "other/")
+	childtest.Must(t, os.Link(ws+"/dir/file", ws+"/other/file"))
+	s := p.New(t, ws, Layer(Rule(".", r|w), Rule("dir/file", r)))
+	if row := s.Row(t, "fs.5"); row.Status != policy.Partly || !strings.Contains(row.Why, "several hard links") {
+		t.Errorf("%+v", row)
+	}
+	got := s.Run(t, p.Users[0], "write|other/file", "write|dir/file", "link|dir/file|third")
+	if got["write|other/file"] != 0 || got["write|dir/file"] == 0 || got["link|dir/file|third"] == 0 {
+		t.Error(got)
+	}
+}
