@@ -61,9 +61,9 @@ func find(path string) (Program, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Env = []string{}
-	out, err := cmd.Output()
+	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return Program{}, fmt.Errorf("%s --version: %w", path, err)
+		return Program{}, fmt.Errorf("%s --version: %w: %s", path, err, strings.Join(strings.Fields(string(out)), " "))
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
 	version, ok := strings.CutPrefix(strings.TrimSpace(line), "firejail version ")

@@ -21,7 +21,7 @@ type wrapper struct {
 	options func(visible []string) mounts.Options
 	report  func(*policy.Compiled, *mounts.Plan, int) []policy.Enforceability
 	wrap    func(p *mounts.Plan, dir string, capabilities []string) (*launch.Wrapper, error)
-	gaps    []string
+	gaps    func(abi int) []string
 }
 
 // byBubblewrap is the backend of bubblewrap's namespaces, with Landlock and system call filters within.
@@ -31,7 +31,7 @@ func byBubblewrap() (Backend, error) {
 		return Backend{}, fmt.Errorf("the bwrap backend can't be used here: %w", err)
 	}
 	return byWrapper(&wrapper{
-		name: "bwrap", canary: program.Canary, report: bubblewrap.Report,
+		name: "bwrap", canary: program.Canary, report: bubblewrap.Report, gaps: bubblewrap.StatedGaps,
 		options: func(visible []string) mounts.Options { return mounts.Options{Visible: visible} },
 		wrap: func(p *mounts.Plan, dir string, capabilities []string) (*launch.Wrapper, error) {
 			o := bubblewrap.Options{Dir: dir, Network: p.Network, Capabilities: capabilities}
@@ -47,7 +47,7 @@ func byFirejail() (Backend, error) {
 		return Backend{}, fmt.Errorf("the firejail backend can't be used here: %w", err)
 	}
 	return byWrapper(&wrapper{
-		name: "firejail", canary: program.Canary, report: firejail.Report, options: firejail.PlanOptions, gaps: firejailGaps,
+		name: "firejail", canary: program.Canary, report: firejail.Report, options: firejail.PlanOptions, gaps: firejail.StatedGaps,
 		wrap: func(p *mounts.Plan, _ string, _ []string) (*launch.Wrapper, error) {
 			text, err := firejail.Profile(p)
 			if err != nil {
@@ -83,7 +83,7 @@ func byWrapper(w *wrapper) (Backend, error) {
 	inProc := func(gap string) bool { return gap == landlock.OthersInProc }
 	return Backend{
 		name:  w.name,
-		gaps:  slices.Concat(slices.DeleteFunc(landlock.StatedGaps(abi), inProc), wrapperGaps, w.gaps),
+		gaps:  append(slices.DeleteFunc(w.gaps(abi), inProc), wrapperGaps...),
 		Level: abi,
 		Wrap: func(c *policy.Compiled) (*launch.Wrapper, error) {
 			wrapper, err := w.wrap(plan, dir, capabilities(c))
@@ -136,10 +136,4 @@ var wrapperGaps = []string{
 	"what the mounts deny leaves no event: the command's own messages show it",
 	"the kernel's files in /proc that every user may read can be read where the built-in rules let a session read its own entries",
 	"when the command ends, what it left in the background is killed at once, without SIGTERM",
-}
-
-var firejailGaps = []string{
-	"denies too much: firejail's own restrictions, which nothing turns off: programs in /etc and /var can't be executed by ordinary users, some of the kernel's files " +
-		"in /proc and /sys can't be read, and /run/user and other folders are empty",
-	"when toolguard is killed (kill -9), the session continues, under its restrictions but without its wall time: the kernel doesn't end a setuid program with its parent",
 }
