@@ -223,6 +223,9 @@ func (k *reporter) restrictionResult(l *policy.Layer, about subject, of restrict
 	ok, by := k.isWithheld(about.path, of.caps, counts)
 	if t := k.treeOf(l); !ok && t != nil {
 		by = t.granting(about.path, of.caps, func(g *policy.Rule) bool { return counts(g) && !of.exempts(g) })
+		if by == nil {
+			by = unexemptedPattern(l, about.path, of)
+		}
 		ok = by == nil
 	}
 	if ok {
@@ -234,6 +237,17 @@ func (k *reporter) restrictionResult(l *policy.Layer, about subject, of restrict
 	}
 	w.advisory = of.mode == policy.ProtectAuto
 	return w
+}
+
+// unexemptedPattern returns a pattern that may decide where the restriction applies, and so ends the exemption by the rules around it; nil: none.
+// Landlock grants there what those rules grant.
+func unexemptedPattern(l *policy.Layer, p string, of restriction) *policy.Rule {
+	for _, r := range l.FS.Patterns() {
+		if r.FS.Caps&of.caps != 0 && !of.exempts(r) && (beneath(r.FS.Path, p) || beneath(p, r.FS.Path)) {
+			return r
+		}
+	}
+	return nil
 }
 
 // ownFile reports on the protection of toolguard's own files and of the policy's.

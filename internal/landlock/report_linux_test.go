@@ -96,6 +96,12 @@ func TestReport(t *testing.T) {
 		{"secrets, an exception", keeping(policy.ProtectOn, fs(rule(".", r))), "secrets.3", yes, "an exception"},
 		{"secrets, a file", keeping(policy.ProtectOn, fs(rule("rw/file", r))), "secrets.1", yes, ""},
 		{"secret", keeping(policy.ProtectOn, fs(policy.FSRule{Path: ".", Caps: r, Secret: true})), "secrets.1", yes, ""},
+		{
+			"secret, and a pattern that isn't", keeping(policy.ProtectOn, fs(policy.FSRule{Path: ".", Caps: r, Secret: true}, policy.FSRule{Match: "**/.ssh", Caps: r})),
+			"secrets.1", no, ": fs.2 gives read",
+		},
+		{"secret, and a pattern that is", keeping(policy.ProtectOn, fs(policy.FSRule{Path: ".", Caps: r, Secret: true},
+			policy.FSRule{Match: "**/.ssh", Caps: r, Secret: true})), "secrets.1", yes, ""},
 		{"secret, and a built-in rule", keeping(policy.ProtectOn, policy.SourceLayer{
 			Runtime: []policy.FSRule{{Path: "/etc", Caps: r, Position: policy.Position{File: "builtin:runtime", Line: 1}}}, FS: []policy.FSRule{{Path: ".", Caps: r, Secret: true}},
 		}), "secrets.1", no, ": runtime.1 gives read"},
