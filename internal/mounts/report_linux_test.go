@@ -122,6 +122,59 @@ func TestSockets(t *testing.T) {
 	}
 }
 
+// TestRestored rejects a rule that Landlock enforces by the rule around it, where a mount takes away what that one denies.
+func TestRestored(t *testing.T) {
+	ws := mountstest.Tree(t, "/var/tmp", os.Getuid(), "dir/sub/file")
+	s := program.New(t, ws, mountstest.Layer(mountstest.Rule(".", r|w), mountstest.Rule("dir", r), mountstest.Rule("dir/sub", r|policy.Update)))
+	if row := s.Row(t, "fs.5"); row.Status != policy.Enforced || s.Plan.Mode(ws+"/dir") != mounts.ReadOnly {
+		t.Errorf("%+v", row)
+	}
+	if row := s.Row(t, "fs.6"); row.Status != policy.NotEnforceable || !strings.Contains(row.Why, "not just create+delete on") {
+		t.Errorf("%+v", row)
+	}
+}
+
+// TestExemptions covers what a pattern decides on that doesn't have the exemption of the folder it's in, and nothing that a rule exempts.
+func TestExemptions(t *testing.T) {
+	ws := mountstest.Tree(t, "/var/tmp", os.Getuid(), "dir/.env", ".git/hooks/")
+	exempt := policy.FSRule{Path: ".", Caps: r | w, Secret: true, Unprotect: true}
+	s := program.New(t, ws, mountstest.Restricted(policy.ProtectOn, exempt))
+	for _, id := range []string{"protect.1", "secrets.1"} {
+		if row := s.Row(t, id); row.Status != policy.Enforced {
+			t.Errorf("%+v", row)
+		}
+	}
+	if s.Plan.Mode(ws+"/dir/.env") != mounts.ReadWrite || s.Plan.Mode(ws+"/.git/hooks") != mounts.ReadWrite {
+		t.Error(s.Plan.Mounts)
+	}
+	s = program.New(t, ws, mountstest.Restricted(policy.ProtectOn, exempt, policy.FSRule{Match: "**/.env", Caps: r | w}))
+	if row := s.Row(t, "secrets.1"); row.Status != policy.Partly || s.Plan.Mode(ws+"/dir/.env") != mounts.Hidden {
+		t.Errorf("%+v", row)
+	}
+	s = program.New(t, ws, mountstest.Restricted(policy.ProtectOn, mountstest.Rule(".", r|w), policy.FSRule{Path: "dir/.env", Caps: r | w, Secret: true}))
+	if s.Plan.Mode(ws+"/dir/.env") != mounts.ReadWrite || s.Plan.Mode(ws+"/.git/hooks") != mounts.ReadOnly {
+		t.Error(s.Plan.Mounts)
+	}
+}
+
+// TestAuthorities covers what any of two authorities denies.
+func TestAuthorities(t *testing.T) {
+	ws := mountstest.Tree(t, "/var/tmp", os.Getuid(), "a/file", "b/file", "c/file")
+	outer := mountstest.Layer(mountstest.Rule(".", r|w), mountstest.Rule("a", r), mountstest.Rule("c", 0))
+	outer.Authority = policy.Global
+	s := program.New(t, ws, outer, mountstest.Layer(mountstest.Rule(".", r|w), mountstest.Rule("b", 0), mountstest.Rule("c/file", r)))
+	for path, want := range map[string]mounts.Mode{"": mounts.ReadWrite, "/a": mounts.ReadOnly, "/b": mounts.Hidden, "/c": mounts.Hidden, "/c/file": mounts.Hidden} {
+		if got := s.Plan.Mode(ws + path); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+	for _, id := range []string{"global.fs.5", "global.fs.6", "fs.5", "fs.6"} {
+		if row := s.Row(t, id); row.Status != policy.Enforced {
+			t.Errorf("%+v", row)
+		}
+	}
+}
+
 // TestVerify fails for each kind of mount that isn't there.
 func TestVerify(t *testing.T) {
 	dir := t.TempDir()
