@@ -128,7 +128,7 @@ func explain(err error, output string) error {
 	if why := whyNot(os.ReadFile); why != "" && os.Geteuid() != 0 {
 		return fmt.Errorf("%w; %s", err, why)
 	}
-	if strings.Contains(output, "proc") {
+	if strings.Contains(output, "mount proc") {
 		return fmt.Errorf("%w; a container that masks parts of /proc allows no new /proc: start it with an unmasked /proc "+
 			"(docker: --security-opt systempaths=unconfined)", err)
 	}

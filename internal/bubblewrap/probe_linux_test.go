@@ -100,4 +100,8 @@ func TestCanary(t *testing.T) {
 	if err := (Program{Path: fake}).Canary(); err == nil || !strings.Contains(err.Error(), "No permissions to create new namespace") {
 		t.Error(err)
 	}
+	childtest.Must(t, os.WriteFile(fake, []byte("#!/bin/sh\necho \"bwrap: Can't mount proc on /newroot/proc: Operation not permitted\" >&2; exit 1\n"), 0o755))
+	if err := (Program{Path: fake}).Canary(); err == nil || !strings.Contains(err.Error(), "systempaths=unconfined") {
+		t.Error(err)
+	}
 }

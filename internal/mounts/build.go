@@ -15,6 +15,9 @@ import (
 // MaxMounts bounds the mounts of a plan: bubblewrap takes at most 9,000 arguments, up to six for a mount.
 const MaxMounts = 1400
 
+// maxMatches is how many mounts a plan may have when another one is added for a pattern: the others are for paths that rules name.
+const maxMatches = 1100
+
 // builder makes a plan from above.
 type builder struct {
 	c          *policy.Compiled

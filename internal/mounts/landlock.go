@@ -44,19 +44,20 @@ func (h *hierarchy) at(path string) (caps policy.Caps) {
 	}
 }
 
-// permitted returns the capabilities that Landlock permits on a path, under every name that it has.
+// permitted returns the capabilities that Landlock permits on a path by the grants of all layers.
 func (b *builder) permitted(path string) policy.Caps {
 	caps := policy.AllCaps
 	for i := range b.trees {
-		caps &= b.permittedBy(&b.trees[i], path)
+		caps &= b.trees[i].under(b.c, path)
 	}
 	return caps
 }
 
-func (b *builder) permittedBy(h *hierarchy, path string) policy.Caps {
+// under returns the capabilities that Landlock permits on a path, under every name that it has.
+func (h *hierarchy) under(c *policy.Compiled, path string) policy.Caps {
 	caps := h.at(path)
-	for i := range b.c.Aliases {
-		if other, ok := b.c.Aliases[i].Other(path); ok {
+	for i := range c.Aliases {
+		if other, ok := c.Aliases[i].Other(path); ok {
 			caps |= h.at(other)
 		}
 	}

@@ -79,6 +79,8 @@ type Plan struct {
 	lost    []lost
 	blocked []blocked
 	sockets []string // the unix sockets that rules name
+	trees   []hierarchy
+	modes   map[string]Mode // of the mounts
 	found   map[finding]*search
 }
 
@@ -125,20 +127,23 @@ func (p *Plan) Reject(why func(Mount) string) {
 
 // Mode returns the mode of the mount that a path is in.
 func (p *Plan) Mode(path string) Mode {
-	at, depth := p.Mounts[0].Mode, 0
-	for _, m := range p.Mounts[1:] {
-		if d := fspath.Depth(m.Path); d >= depth && fspath.Within(path, m.Path) {
-			at, depth = m.Mode, d
+	for {
+		if m, ok := p.modes[path]; ok {
+			return m
 		}
+		path = parent(path)
 	}
-	return at
 }
 
 // plan returns the plan of a builder that has finished.
 func (b *builder) plan() *Plan {
-	p := &Plan{PrivateTmp: b.privateTmp, Dev: devOf(b.c), Network: grantsNetwork(b.c), WritesRoot: b.c.Caps("/")&policy.Write != 0, c: b.c, excess: b.excess, lost: b.lost, blocked: b.blocked, sockets: b.sockets, found: b.found}
+	p := &Plan{
+		PrivateTmp: b.privateTmp, Dev: devOf(b.c), Network: grantsNetwork(b.c), WritesRoot: b.c.Caps("/")&policy.Write != 0,
+		c: b.c, excess: b.excess, lost: b.lost, blocked: b.blocked, sockets: b.sockets, found: b.found, trees: b.trees, modes: map[string]Mode{},
+	}
 	for _, m := range b.mounts {
 		p.Mounts = append(p.Mounts, *m)
+		p.modes[m.Path] = m.Mode
 	}
 	slices.SortFunc(p.Mounts, func(x, y Mount) int {
 		return cmp.Or(cmp.Compare(fspath.Depth(x.Path), fspath.Depth(y.Path)), cmp.Compare(x.Path, y.Path))

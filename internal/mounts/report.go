@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // MaxABI is the newest Landlock ABI to use within a session with mounts: from ABI 9 on, sessions may connect to unix sockets that a rule grants,
@@ -17,6 +18,7 @@ const MaxABI = 8
 func (p *Plan) Report(rows []policy.Enforceability, by string, abi int) []policy.Enforceability {
 	out := slices.Clone(rows)
 	sockets := abi > MaxABI || !slices.ContainsFunc(p.c.Layers, restrictsFS)
+	where := places(p.c)
 	for i := range out {
 		row := &out[i]
 		if row.Opens == "/proc" {
@@ -25,8 +27,8 @@ func (p *Plan) Report(rows []policy.Enforceability, by string, abi int) []policy
 		if row.Rule == nil || row.Rule.FS == nil || isKernel(row.Rule.FS.Path) && row.Rule.FS.Last == "" {
 			continue
 		}
-		if n, table := p.tableOf(row.Rule); n >= 0 {
-			j := judge{p: p, layer: n, table: table, r: row.Rule, sockets: sockets}
+		if at, ok := where[row.Rule]; ok {
+			j := judge{p: p, place: at, r: row.Rule, sockets: sockets}
 			if why := j.blocked(); why != "" {
 				row.Status, row.Why, row.By, row.Opens = policy.NotEnforceable, why, by, ""
 			} else if row.Status != policy.Enforced || j.exceeded() {
@@ -40,24 +42,28 @@ func (p *Plan) Report(rows []policy.Enforceability, by string, abi int) []policy
 	return out
 }
 
-// tableOf returns the layer and the table of a rule.
-func (p *Plan) tableOf(r *policy.Rule) (layer, table int) {
-	for n, l := range p.c.Layers {
+// place is the layer and the table of a rule.
+type place struct{ layer, table int }
+
+// places returns those of all rules about files.
+func places(c *policy.Compiled) map[*policy.Rule]place {
+	all := map[*policy.Rule]place{}
+	for n, l := range c.Layers {
 		for k, t := range tablesOf(l) {
-			if slices.Contains(t.Rules(), r) {
-				return n, k
+			for _, r := range t.Rules() {
+				all[r] = place{n, k}
 			}
 		}
 	}
-	return -1, 0
+	return all
 }
 
 // judge reports on one rule.
 type judge struct {
-	p            *Plan
-	layer, table int
-	r            *policy.Rule
-	sockets      bool // the session can create unix sockets
+	place
+	p       *Plan
+	r       *policy.Rule
+	sockets bool // the session can create unix sockets
 }
 
 func (j *judge) decides(path string) bool {
@@ -138,7 +144,8 @@ func (j *judge) grants() bool {
 		return true
 	}
 	return slices.ContainsFunc(l.FS.Literals(), func(r *policy.Rule) bool {
-		return within(j.p.c, r.FS.Path, j.r.FS.Path) && j.r.FS.Caps&^r.FS.Caps != 0
+		inside := func(name string) bool { return fspath.Within(name, j.r.FS.Path) }
+		return j.r.FS.Caps&^r.FS.Caps != 0 && slices.ContainsFunc(names(j.p.c, r.FS.Path), inside)
 	})
 }
 
@@ -148,13 +155,12 @@ func (j *judge) movable() bool {
 	if !restrictsFS(l) {
 		return false
 	}
-	b := builder{c: j.p.c, trees: hierarchies(j.p.c)}
-	i := slices.IndexFunc(b.trees, func(h hierarchy) bool { return h.layer == l })
-	around := b.permittedBy(&b.trees[i], parent(j.r.FS.Path))
+	i := slices.IndexFunc(j.p.trees, func(h hierarchy) bool { return h.layer == l })
+	around := j.p.trees[i].under(j.p.c, parent(j.r.FS.Path))
 	if j.r.FS.Path == "/" || j.r.FS.Caps&^around == 0 || around&(policy.Create|policy.Delete) == 0 {
 		return false
 	}
-	isMount := slices.ContainsFunc(j.p.Mounts, func(m Mount) bool { return m.Path == j.r.FS.Path })
+	_, isMount := j.p.modes[j.r.FS.Path]
 	return j.r.FS.Missing || !isMount && j.p.Mode(parent(j.r.FS.Path)) == ReadWrite
 }
 
@@ -166,7 +172,10 @@ func (j *judge) pattern() (policy.Status, string) {
 	}
 	n := s.matches[j.r]
 	if s.limited {
-		return policy.NotEnforceable, fmt.Sprintf("there are more than %d entries to search, so not every match is covered: %s found", MaxEntries, were(n))
+		return policy.NotEnforceable, fmt.Sprintf("there are more than %d entries to search, so not every match is covered: %s", MaxEntries, were(n))
+	}
+	if s.full {
+		return policy.NotEnforceable, fmt.Sprintf("more entries match than there can be mounts, so not every match is covered: %s", were(n))
 	}
 	why := []string{"only what exists now: " + entries(n)}
 	if s.unlisted > 0 {
@@ -187,9 +196,9 @@ func entries(n int) string {
 
 func were(n int) string {
 	if n == 1 {
-		return "1 was"
+		return "1 is"
 	}
-	return fmt.Sprintf("%d were", n)
+	return fmt.Sprintf("%d are", n)
 }
 
 // stricter notes in the row of an enforced rule what the mounts deny of it.
@@ -203,11 +212,4 @@ func (j *judge) stricter(row *policy.Enforceability) {
 			return
 		}
 	}
-}
-
-// within reports whether a path is dir or beneath it, under any of its names.
-func within(c *policy.Compiled, path, dir string) bool {
-	return slices.ContainsFunc(names(c, path), func(p string) bool {
-		return len(p) >= len(dir) && (dir == "/" || p == dir || strings.HasPrefix(p, dir+"/"))
-	})
 }

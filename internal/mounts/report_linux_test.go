@@ -88,7 +88,7 @@ func TestLimit(t *testing.T) {
 		}
 	}
 	s := program.New(t, ws, mountstest.Layer(mountstest.Rule(".", r|w), policy.FSRule{Match: "**/.env"}))
-	if row := s.Row(t, "fs.5"); row.Status != policy.NotEnforceable || !strings.Contains(row.Why, "more than 20000 entries to search, so not every match is covered: 1 was found") {
+	if row := s.Row(t, "fs.5"); row.Status != policy.NotEnforceable || !strings.Contains(row.Why, "more than 20000 entries to search, so not every match is covered: 1 is") {
 		t.Errorf("%+v", row)
 	}
 	if s.Plan.Mode(ws+"/.env") != mounts.Hidden {
@@ -119,6 +119,21 @@ func TestSockets(t *testing.T) {
 		if row := p.New(t, ws, c.layer).Row(t, c.id); row.Status != c.want {
 			t.Errorf("ABI %d: %+v", c.abi, row)
 		}
+	}
+}
+
+// TestManyMatches covers no more entries than there can be mounts, and says that.
+func TestManyMatches(t *testing.T) {
+	ws := mountstest.Tree(t, "/var/tmp", os.Getuid(), "dir/file", "file")
+	for i := range 1500 {
+		childtest.Must(t, os.WriteFile(fmt.Sprintf("%s/secret%d", ws, i), nil, 0o666))
+	}
+	s := program.New(t, ws, mountstest.Layer(mountstest.Rule(".", r|w), policy.FSRule{Match: "**/secret*"}, mountstest.Rule("dir/file", r)))
+	if row := s.Row(t, "fs.5"); row.Status != policy.NotEnforceable || !strings.Contains(row.Why, "more entries match than there can be mounts") {
+		t.Errorf("%+v", row)
+	}
+	if row := s.Row(t, "fs.6"); row.Status != policy.Enforced || s.Plan.Mode(ws+"/dir/file") != mounts.ReadOnly || len(s.Plan.Mounts) > mounts.MaxMounts {
+		t.Errorf("%+v", row)
 	}
 }
 

@@ -33,7 +33,8 @@ type finding struct {
 
 // search is the result of searching for the entries that patterns match.
 type search struct {
-	limited  bool                 // the limit was reached
+	limited  bool                 // there are more entries than may be searched
+	full     bool                 // there are more matches than mounts
 	unlisted int                  // folders that can't be listed
 	matches  map[*policy.Rule]int // the entries that were covered because of a rule
 }
@@ -166,6 +167,10 @@ func (b *builder) searchOf(r *remover) *search {
 
 // entry decides on an entry that the search has found, and returns its mode.
 func (b *builder) entry(p string, kind fspath.Kind, in Mode, permitted policy.Caps, active []*remover) Mode {
+	if len(b.mounts) >= maxMatches && b.c.Caps(p)&permitted != in.caps()&permitted {
+		b.mark(active, func(s *search) { s.full = true })
+		return in
+	}
 	m := b.place(p, kind, in, permitted)
 	if b.mounts[p] == nil {
 		return m
