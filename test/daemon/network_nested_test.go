@@ -82,7 +82,7 @@ func TestNetworkNarrower(t *testing.T) {
 			w, outer = i.worker(x.outer+reach()), x.outer
 		}
 		w.write("inner.toml", x.inner)
-		w.expect(within+fetchBoth+" # "+x.name, "^"+x.want+"$")
+		w.expect(within+fetchBoth+" # "+x.name, "^(toolguard: toolguardd doesn't answer yet.*\n)?"+x.want+"$") // which a busy machine shows
 	}
 	w.end()
 	w = i.worker(both+reach(), "--limits", "pids=100")
