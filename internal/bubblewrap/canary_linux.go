@@ -36,7 +36,7 @@ func (p Program) Canary() error {
 		return err
 	}
 	if err := p.runCanary(dir); err != nil {
-		return fmt.Errorf("bubblewrap can't be used here: %w", err)
+		return err
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ type BackendState struct {
 	Name      string   `json:"name"`
 	Available bool     `json:"available"`
 	Why       string   `json:"why,omitempty"`  // why it isn't available
+	Missing   bool     `json:"-"`              // it's a program that isn't installed
 	Gaps      []string `json:"gaps,omitempty"` // its stated gaps
 }
 
@@ -57,7 +58,7 @@ func (m Machine) Offers() []Offer {
 	bpf, has := m.Auto == "bpf", m.found
 	offers := []Offer{
 		{"files by path, programs, system calls, variables, run time", m.Auto != "", "nothing is started"},
-		{"files by pattern, exceptions beneath a grant, protected files", bpf, "a policy with them is rejected, or the start shows a warning"},
+		{"files by pattern, exceptions beneath a grant, protected files", bpf, m.exceptions()},
 		{"the network by host, address, path and method", has(probedNet), "all of it, none of it, or by TCP port (Linux 6.7)"},
 		{"limits of memory, processes, processor time, disk traffic", has(probedCgroup), "a policy with them is rejected"},
 		{"reports of denials, with the rule that decided", bpf || has(probedAudit), "denials are enforced, and show only as failed operations"},
@@ -68,6 +69,20 @@ func (m Machine) Offers() []Offer {
 		}
 	}
 	return offers
+}
+
+// exceptions returns what happens with files by pattern, exceptions and protected files without the bpf backend.
+func (m Machine) exceptions() string {
+	const rejected = "a policy with them is rejected, or the start shows a warning"
+	for _, b := range m.Backends {
+		switch wraps := b.Name == "bwrap" || b.Name == "firejail"; {
+		case wraps && b.Available:
+			return b.Name + " is used for exceptions, and covers of the others what exists at the start (--backend " + b.Name + ")"
+		case wraps && b.Missing:
+			return rejected + "; " + b.Why
+		}
+	}
+	return rejected
 }
 
 // Steps returns the one or two changes that would enable most missing features.

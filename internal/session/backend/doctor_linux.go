@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/bubblewrap"
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
@@ -27,7 +28,7 @@ func doctor() Machine {
 		b, _, err := named(name, "auto", ask)
 		s := BackendState{Name: name, Available: err == nil, Gaps: b.gaps}
 		if err != nil {
-			s.Why = err.Error()
+			s.Why, s.Missing = err.Error(), errors.Is(err, bubblewrap.ErrMissing)
 		}
 		m.Backends = append(m.Backends, s)
 	}
