@@ -128,7 +128,7 @@ func (s *Session) strict(c check) bool {
 // creating may not fail where all rules that decide are enforced without being stricter.
 func (p *Program) Random(t *testing.T) {
 	permitted, denied := 0, 0
-	seeds := uint64(60)
+	seeds := uint64(60) // TOOLGUARD_SEEDS: another number
 	if more, err := strconv.ParseUint(os.Getenv("TOOLGUARD_SEEDS"), 10, 32); err == nil {
 		seeds = more
 	}
