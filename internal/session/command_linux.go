@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -45,6 +46,9 @@ func (r *run) command(m *launch.Command) (_ *launch.Command, err error) {
 		return nil, err
 	}
 	if r.backend.Wrap != nil {
+		if r.cfg.Linger {
+			return nil, fmt.Errorf("--linger: within %s the kernel kills what the command leaves running; use another backend, or leave it out", r.report.Backend)
+		}
 		if m.Wrapper, err = r.backend.Wrap(c); err != nil {
 			return nil, err
 		}
@@ -74,6 +78,9 @@ func (r *run) prefetch(m *launch.Command) {
 // plan returns the Landlock rules of this session; nil: none.
 func (r *run) plan() (*landlock.Plan, error) {
 	abi, err := backend.LandlockABI()
+	if r.backend.Wrap != nil {
+		abi = r.backend.Level
+	}
 	switch {
 	case r.opened != nil && r.net.Enforces():
 		return nil, nil

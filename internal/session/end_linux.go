@@ -75,7 +75,7 @@ func (r *run) end(e launch.Exit) {
 
 // processes returns the processes of the session.
 func (r *run) processes() *launch.Processes {
-	return &launch.Processes{Thread: r.thread, Scoped: r.backend.Level >= 6 && r.backend.Wrap == nil, Nested: r.nested, Wrapper: int(r.wrapper.Load())}
+	return &launch.Processes{Thread: r.thread, Scoped: r.backend.Level >= 6 && r.backend.Wrap == nil, Nested: r.nested, Wrapped: r.backend.Wrap != nil, Wrapper: int(r.wrapper.Load())}
 }
 
 // endOrphans ends the orphans of the first process, and removes the cgroup.

@@ -45,7 +45,22 @@ func ended(t *testing.T, cmd *exec.Cmd, r *bufio.Reader) (code int, rest string)
 }
 
 // A signal that is sent to toolguard reaches the command, which decides what it means.
-func TestSignalsReachTheCommand(t *testing.T) {
+func TestSignalsReachTheCommand(t *testing.T) { signalsReach(t, policy) }
+
+// wrapped are the flags for bubblewrap, whose processes are between toolguard and the command.
+var wrapped = append([]string{"--backend", "bwrap"}, policy...)
+
+// TestWrappedSignals runs the tests of signals within bubblewrap.
+func TestWrappedSignals(t *testing.T) {
+	needs(t, "bwrap")
+	t.Run("reach the command", func(t *testing.T) { signalsReach(t, wrapped) })
+	t.Run("stop and continue", func(t *testing.T) {
+		stopsAndContinues(t, newFixture(t, users()[0]).confined(wrapped, "sh", "-c", "echo ready; kill -STOP $$; echo continued"))
+	})
+	t.Run("killed with toolguard", func(t *testing.T) { killedWithToolguard(t, wrapped, "1000.0072") })
+}
+
+func signalsReach(t *testing.T, flags []string) {
 	for _, sig := range []syscall.Signal{
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 	} {
@@ -53,7 +68,7 @@ func TestSignalsReachTheCommand(t *testing.T) {
 			t.Run(u.name+"/"+sig.String(), func(t *testing.T) {
 				p := newFixture(t, u)
 				name := strings.TrimPrefix(unix.SignalName(sig), "SIG")
-				cmd := p.confined(policy, "sh", "-c", `trap 'echo got; exit 33' `+name+`; echo ready; while :; do sleep 0.05; done`)
+				cmd := p.confined(flags, "sh", "-c", `trap 'echo got; exit 33' `+name+`; echo ready; while :; do sleep 0.05; done`)
 				r := begin(t, cmd)
 				must(t, cmd.Process.Signal(sig))
 				if code, rest := ended(t, cmd, r); code != 33 || rest != "got\n" {
@@ -90,10 +105,11 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 }
 
 // kill -9 of toolguard ends the command with it, as it would end the command alone.
-func TestKilledWithToolguard(t *testing.T) {
+func TestKilledWithToolguard(t *testing.T) { killedWithToolguard(t, policy, "1000.0071") }
+
+func killedWithToolguard(t *testing.T, flags []string, mark string) {
 	eachUser(t, func(t *testing.T, p fixture) {
-		mark := "1000.0071"
-		cmd := p.confined(policy, "sh", "-c", "echo ready; exec sleep "+mark)
+		cmd := p.confined(flags, "sh", "-c", "echo ready; exec sleep "+mark)
 		begin(t, cmd)
 		must(t, cmd.Process.Kill())
 		_ = cmd.Wait()

@@ -91,13 +91,16 @@ func (y *terminal) showsAfter(t *testing.T, before int, want string) {
 // program that reads it.
 func TestJobControl(t *testing.T) {
 	needs(t, "bash", "stty")
-	for _, confined := range []bool{false, true} { // without toolguard first: the positive control
-		t.Run(fmt.Sprint("confined=", confined), func(t *testing.T) {
-			p := newFixture(t, users()[0])
-			prefix := ""
-			if confined {
-				prefix = binary + " exec --policy preset:git -- "
+	for what, prefix := range map[string]string{
+		"unconfined": "", // the positive control
+		"confined":   binary + " exec --policy preset:git -- ",
+		"wrapped":    binary + " exec --quiet --backend bwrap --policy preset:git -- ",
+	} {
+		t.Run(what, func(t *testing.T) {
+			if what == "wrapped" {
+				needs(t, "bwrap")
 			}
+			p := newFixture(t, users()[0])
 			cmd := p.command("bash", "--norc", "--noprofile", "-i")
 			cmd.Env = append(cmd.Env, "PS1=prompt> ", "TERM=dumb")
 			y := open(t, cmd)

@@ -69,6 +69,7 @@ func byFirejail() (Backend, error) {
 // byWrapper is the backend of a wrapper's namespaces. Landlock decides within about everything that it can; the mounts take away what it can't.
 func byWrapper(w *wrapper) (Backend, error) {
 	abi, err := LandlockABI()
+	abi = min(abi, mounts.MaxABI)
 	if err != nil {
 		return Backend{}, fmt.Errorf("the %s backend needs Landlock within: %w", w.name, err)
 	}
@@ -88,7 +89,7 @@ func byWrapper(w *wrapper) (Backend, error) {
 		Wrap: func(c *policy.Compiled) (*launch.Wrapper, error) {
 			wrapper, err := w.wrap(plan, dir, capabilities(c))
 			if err == nil {
-				wrapper.Mounts = plan.Mounts
+				wrapper.Mounts, wrapper.Covers = plan.Mounts, plan.Covers
 			}
 			return wrapper, err
 		},

@@ -24,6 +24,7 @@ type Processes struct {
 	Thread  *Thread
 	Scoped  bool // the thread's domain scopes signals (Landlock ABI 6)
 	Nested  bool // the session is nested in another one
+	Wrapped bool // the session ran within a wrapper
 	Wrapper int  // the process of the wrapper, which ends with the command and isn't signalled itself; 0: none
 }
 
@@ -53,7 +54,11 @@ func (p *Processes) Kill(ended func(wait time.Duration) bool) {
 
 // End ends the orphans of the command: it sends SIGTERM, and SIGKILL after Grace. It returns the number of orphans, and of those that remain.
 func (p *Processes) End() (orphans, remaining int) {
-	if reapUntil(time.Now().Add(exitTime)) {
+	about := exitTime
+	if p.Wrapped {
+		about = Grace // the kernel kills the processes of a PID namespace, of which toolguard inherits the first
+	}
+	if reapUntil(time.Now().Add(about)) {
 		return 0, 0 // they were about to end by themselves
 	}
 	orphans = max(1, len(proc.Descendants(os.Getpid(), proc.Children())))

@@ -76,7 +76,7 @@ func RunStage(args []string) int {
 		fmt.Fprintf(os.Stderr, "toolguard: the process within the wrapper can't reach toolguard: %v\n", err)
 		return stageFailed
 	}
-	err = runStage(args[0])
+	err = runStage(args[0], result)
 	b, _ := json.Marshal(stageErrorOf(err))
 	_, _ = unix.Write(result, b)
 	return stageFailed
@@ -114,7 +114,7 @@ func (e *stageError) error() error {
 }
 
 // runStage returns only if the command isn't executed.
-func runStage(instructions string) error {
+func runStage(instructions string, result int) error {
 	s, err := readStage(instructions)
 	if err != nil {
 		return &forkexec.Error{Purpose: "read the instructions", Err: err}
@@ -127,10 +127,14 @@ func runStage(instructions string) error {
 		{"apply the landlock rules", func() error { return withName(s.Name, s.Plan.Apply) }},
 		{"close the open descriptors", s.closeDescriptors},
 		{"set the limits", s.setLimits},
+		{"unblock the signals", unmaskSignals},
 		{"load the system call filters", s.loadFilters},
 	})
 	if err != nil {
 		return err
+	}
+	if _, err := unix.Write(result, executing); err != nil {
+		return &forkexec.Error{Purpose: "report the execution", Err: err}
 	}
 	return syscall.Exec(string(s.Path), textsOf(s.Argv), textsOf(s.Env))
 }

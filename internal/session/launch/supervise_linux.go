@@ -131,6 +131,11 @@ func fromTerminal(sig syscall.Signal) bool {
 func (s *Supervisor) Wait(pid int, unkillable <-chan struct{}) Exit {
 	ended := make(chan Exit, 1)
 	go func() { ended <- s.await(pid) }()
+	if s.command != nil {
+		done := make(chan struct{})
+		defer close(done)
+		go s.stopWithWrapped(done)
+	}
 	select {
 	case e := <-ended:
 		return e
@@ -181,6 +186,20 @@ func (s *Supervisor) stopWithCommand(pid int) {
 			return
 		case continued:
 			return
+		}
+	}
+}
+
+// stopWithWrapped is stopWithCommand for a command within a wrapper: it's no child of toolguard's, so its state is read now and then.
+func (s *Supervisor) stopWithWrapped(done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+		if !s.awake && proc.IsStopped(s.command.PID) && s.command.Alive() == nil {
+			s.stopWithCommand(s.command.PID)
 		}
 	}
 }

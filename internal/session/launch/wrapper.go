@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"github.com/toolguard/toolguard/internal/mounts"
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // Wrapper is a program, such as bubblewrap, that makes namespaces for the command. It must start without no_new_privs, Landlock and filters, so
@@ -15,4 +16,5 @@ type Wrapper struct {
 	Env    []string                                           // its own environment
 	Files  []*os.File                                         // that its arguments name by their descriptors
 	Mounts []mounts.Mount                                     // that it makes, and the stage checks
+	Covers func(path string) policy.Caps                      // what only the mounts deny on a path
 }

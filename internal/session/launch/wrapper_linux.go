@@ -1,12 +1,14 @@
 package launch
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -15,6 +17,27 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
+
+// reject rejects a descriptor by which the command would reach around the mounts: it opens /proc/self/fd/N again, in the mounts in which toolguard's
+// caller opened it.
+func (w *Wrapper) reject(fds []int) error {
+	for _, fd := range fds {
+		var st unix.Stat_t
+		path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		if err != nil || unix.Fstat(fd, &st) != nil {
+			continue // it's closed
+		}
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFDIR:
+			return fmt.Errorf("descriptor %d is the folder %s, beneath which the mounts of a session don't apply: pass none, such as by </dev/null", fd, path)
+		case unix.S_IFREG:
+			if caps := w.Covers(strings.TrimSuffix(path, " (deleted)")); caps != 0 {
+				return fmt.Errorf("descriptor %d is %s, where the policy denies %s and a descriptor would grant it: use a pipe, such as cat FILE |", fd, path, caps)
+			}
+		}
+	}
+	return nil
+}
 
 // greet connects the stage to the outer toolguard: it sends the descriptor of a socket on which it reports a failure, and which is closed when
 // the command is executed, and waits until the outer toolguard knows its process. It returns its own end of the socket.
@@ -58,13 +81,17 @@ func (c *Command) startWrapped() (pid int, err error) {
 		return 0, &forkexec.Error{Purpose: "make a socket", Err: err}
 	}
 	inner := []string{fmt.Sprintf("/proc/self/fd/%d", exe.Fd()), StageFlag, strconv.Itoa(int(instructions.Fd())), strconv.Itoa(pair[1])}
+	if err := c.Wrapper.reject(c.Keep); err != nil {
+		_ = unix.Close(pair[1])
+		return 0, &forkexec.Error{Purpose: "pass on the descriptors", Err: err}
+	}
 	keep := append([]int{int(exe.Fd()), int(instructions.Fd()), pair[1]}, c.Keep...)
 	args, err := c.Wrapper.Args(inner, keep)
 	if err != nil {
 		_ = unix.Close(pair[1])
 		return 0, &forkexec.Error{Purpose: "make the command line of " + c.Wrapper.Path, Err: err}
 	}
-	child := forkexec.Command{Path: c.Wrapper.Path, Argv: append([]string{c.Wrapper.Path}, args...), Env: c.Wrapper.Env, Inherit: keep, Cgroup: c.Cgroup}
+	child := forkexec.Command{Path: c.Wrapper.Path, Argv: append([]string{c.Wrapper.Path}, args...), Env: c.Wrapper.Env, Inherit: keep, Cgroup: c.Cgroup, Calls: []forkexec.Call{maskSignals(unix.SIG_BLOCK)}}
 	for _, f := range c.Wrapper.Files {
 		child.Inherit = append(child.Inherit, int(f.Fd()))
 	}
@@ -122,13 +149,17 @@ func receive(socket int) (*proc.Process, error) {
 		return nil, &forkexec.Error{Purpose: "identify the process within the wrapper", Err: err}
 	}
 	b, err := io.ReadAll(result)
-	if err == nil && len(b) == 0 {
+	failed, executes := bytes.CutPrefix(b, executing)
+	switch {
+	case err == nil && executes && len(failed) == 0:
 		return process, nil
+	case err == nil && len(failed) == 0:
+		err = errors.New("it ended before the command was executed")
 	}
 	process.Close()
 	var failure stageError
 	if err == nil {
-		err = json.Unmarshal(b, &failure)
+		err = json.Unmarshal(failed, &failure)
 	}
 	if err != nil {
 		return nil, &forkexec.Error{Purpose: "start the process within the wrapper", Err: err}
@@ -166,6 +197,35 @@ func receiveGreeting(socket int) (pid int, result *os.File, err error) {
 		return 0, nil, errors.New("its greeting is malformed")
 	}
 	return pid, result, nil
+}
+
+// executing is what the stage sends right before it executes the command.
+var executing = []byte{'x'}
+
+// wrapperSignals are those that the wrapper's processes leave to the command: they would end or stop by the terminal's, which go to the whole process
+// group. The stage gets them again.
+var wrapperSignals = []syscall.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU,
+}
+
+// maskSignals returns the system call that blocks or unblocks these signals.
+func maskSignals(how uintptr) forkexec.Call {
+	set := new(uint64)
+	for _, sig := range wrapperSignals {
+		*set |= 1 << (sig - 1)
+	}
+	return forkexec.Call{
+		Purpose: "mask the signals", Nr: unix.SYS_RT_SIGPROCMASK, Args: [5]uintptr{how, 0, 0, unsafe.Sizeof(*set)}, Pointers: [5]unsafe.Pointer{1: unsafe.Pointer(set)},
+	}
+}
+
+// unmaskSignals unblocks them for the calling thread.
+func unmaskSignals() error {
+	c := maskSignals(unix.SIG_UNBLOCK)
+	if _, _, errno := unix.RawSyscall6(c.Nr, c.Args[0], uintptr(c.Pointers[1]), 0, c.Args[3], 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // loadFilter loads a system call filter for the calling thread.

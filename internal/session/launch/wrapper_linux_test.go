@@ -45,7 +45,7 @@ func wrapped(t *testing.T, path string, argv ...string) *Command {
 	must(t, err)
 	return &Command{
 		Path: path, Argv: argv, Env: []string{"A=\xff"}, Keep: []int{0, 1, 2}, Plan: plan, Name: "toolguard-test", filters: filters,
-		Wrapper: &Wrapper{Path: bwrap, Args: func(inner []string, _ []int) ([]string, error) {
+		Wrapper: &Wrapper{Path: bwrap, Covers: func(string) policy.Caps { return 0 }, Args: func(inner []string, _ []int) ([]string, error) {
 			return append([]string{"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--die-with-parent", "--"}, inner...), nil
 		}},
 	}
@@ -148,5 +148,29 @@ func TestWrappedFailures(t *testing.T) {
 	}
 	if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
 		t.Errorf("a child is left: %d, %v", pid, err)
+	}
+}
+
+// TestWrappedDescriptors checks that no descriptor leads around the mounts: a command would open /proc/self/fd/N again, in the mounts of its opener.
+func TestWrappedDescriptors(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(dir+"/masked", nil, 0o600))
+	must(t, os.WriteFile(dir+"/free", nil, 0o600))
+	for name, want := range map[string]string{"masked": "the policy denies update", "free": "", ".": "is the folder"} {
+		c := wrapped(t, "/bin/true", "true")
+		c.Wrapper.Covers = func(path string) policy.Caps {
+			if path == dir+"/masked" {
+				return policy.Update
+			}
+			return 0
+		}
+		f, err := os.Open(dir + "/" + name)
+		must(t, err)
+		c.Keep = append(c.Keep, int(f.Fd()))
+		_, _, err = runWrapped(t, c, nil)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+		f.Close()
 	}
 }

@@ -1,0 +1,30 @@
+package mounts
+
+import (
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
+)
+
+// TestCovers checks that a file outside of all grants isn't covered, as Landlock denies opening it again, and that one beneath a mask is.
+func TestCovers(t *testing.T) {
+	dir := t.TempDir()
+	l := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: dir, Caps: policy.AllCaps}, {Path: dir + "/ro", Caps: policy.Read}}}
+	l.Defaults[policy.FS] = policy.Deny
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: dir, Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(c, Host{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]policy.Caps{
+		dir + "/file": 0, dir + "/ro/file": policy.Write | policy.Execute, "/etc/passwd": 0,
+	} {
+		if got := p.Covers(path); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}
