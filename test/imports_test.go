@@ -11,12 +11,12 @@ import (
 // Packages of this module have no "internal/"; another module stands for all its packages. A package imports packages of lower
 // levels only. docs/ARCHITECTURE.md says what each is for.
 const layers = `
-9 cmd/toolguard: cmd/toolguard/output api audit/report event grant policy policy/explain policy/fspath policy/hostfs
-	policy/netname policy/policyfile policy/tomlformat policy/toolset seccomp session session/backend session/denials session/launch tool tool/callstate tool/catalog tool/constraint tool/gate tool/visibility userfiles version
+9 cmd/toolguard: cmd/toolguard/output api audit/report darwin event grant policy policy/explain policy/fspath policy/hostfs
+	policy/netname policy/policyfile policy/tomlformat policy/toolset policy/written seccomp session session/backend session/denials session/launch tool tool/callstate tool/catalog tool/constraint tool/gate tool/visibility userfiles version
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist event ship version golang.org/x/sys
 9 cmd/toolguardd: allowlist api audit audit/report daemon egress/process loader version golang.org/x/sys
-8 cmd/toolguard/output: api audit/report event grant policy policy/explain policy/toolset session session/backend session/denials
+8 cmd/toolguard/output: api audit/report darwin event grant policy policy/explain policy/toolset session session/backend session/denials
 	tool/gate tool/visibility userfiles
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 8 daemon: api audit cgroup cgroup/managed daemon/peer event kernelaudit landlock loader loader/cgroupsock loader/image metrics
@@ -44,6 +44,7 @@ const layers = `
 3 cgroup: policy golang.org/x/sys
 3 egress/message: event policy policy/explain
 4 grant: policy policy/explain policy/fspath policy/tomlformat policy/tomltext
+3 darwin: policy policy/fspath policy/netname
 3 landlock: policy policy/fspath github.com/landlock-lsm/go-landlock golang.org/x/sys
 3 loader/cgroupsock: event loader/bpffs policy policy/netname github.com/cilium/ebpf github.com/vishvananda/netlink
 	golang.org/x/sys
@@ -66,6 +67,7 @@ const layers = `
 2 loader/loadertest: childtest policy policy/fspath golang.org/x/sys
 2 policy/explain: policy policy/envname policy/fspath policy/netname policy/tomltext
 2 policy/hostfs: policy/fspath
+4 policy/written: policy policy/fspath policy/hostfs policy/policyfile userfiles
 3 policy/policyfile: policy policy/fspath policy/nearest policy/tomltext policy/tomltree policy/toolset tool/schema
 2 policy/tomlformat: policy policy/tomltext policy/tomltree
 2 policy/toolset: policy

@@ -119,7 +119,7 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 	if _, now, err := readEditable(file); err != nil || !bytes.Equal(now, old) {
 		return errors.Join(err, fmt.Errorf("%s was changed meanwhile, and nothing was written: try again", file))
 	}
-	if err := replaceFile(file, p.Text); err != nil {
+	if err := hostfs.Replace(file, p.Text); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
 	a.err.Message("wrote %s", file)

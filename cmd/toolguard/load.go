@@ -181,7 +181,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 		Tool: p.tool, Agent: p.agent, Profile: p.caller.profile, Provider: p.caller.provider, Group: p.caller.group, Depth: int(p.caller.depth),
 		Environment: p.caller.environment, DefaultEnvironment: p.caller.defaultEnvironment,
 		Workspace: p.workspace, NeverHome: never, Limits: p.limits, Command: p.command, NoDetect: p.noDetect,
-		Dir: dir, Home: userHome, Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: hidden,
+		System: runtime.GOOS, Dir: dir, Home: userHome, Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: hidden,
 	}, files)
 	if err != nil {
 		return nil, err

@@ -4,19 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
+	"github.com/toolguard/toolguard/internal/darwin"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	"github.com/toolguard/toolguard/internal/policy/tomlformat"
+	"github.com/toolguard/toolguard/internal/policy/written"
 )
 
 func newPolicy(a *app) *cobra.Command {
@@ -26,11 +25,12 @@ func newPolicy(a *app) *cobra.Command {
 		Example: `  toolguard policy init                      # a commented starter for this workspace, which exec uses from then on
   toolguard policy lint policy.toml          # mistakes, and probable mistakes
   toolguard policy show policy.toml          # every rule in force, with where it came from
-  toolguard policy diff old.toml new.toml    # what the new one allows that the old one didn't, and the reverse`,
+  toolguard policy diff old.toml new.toml    # what the new one allows that the old one didn't, and the reverse
+  toolguard policy render --backend seatbelt --policy policy.toml    # the sandbox profile for macOS`,
 		Args: cobra.ArbitraryArgs,
 		RunE: nameOne,
 	}
-	cmd.AddCommand(newInit(a), newLint(a), newShow(a), newDiff(a), newFmt(a), newSchema(a))
+	cmd.AddCommand(newInit(a), newLint(a), newShow(a), newDiff(a), newFmt(a), newSchema(a), newRender(a))
 	return cmd
 }
 
@@ -184,7 +184,7 @@ func (a *app) format(files []string, write, check bool) error {
 			a.out.FileName(shown)
 		case check || write && same:
 		case write && name != "-":
-			if err := replaceFile(name, out); err != nil {
+			if err := hostfs.Replace(name, out); err != nil {
 				return err
 			}
 		default:
@@ -197,33 +197,6 @@ func (a *app) format(files []string, write, check bool) error {
 		return exitStatus(exitNo)
 	}
 	return nil
-}
-
-// replaceFile writes a file under another name first, so that no process reads half of it. Its mode and its owner stay.
-func replaceFile(name string, text []byte) error {
-	info, err := os.Stat(name)
-	if err != nil {
-		return err
-	}
-	if name, err = filepath.EvalSymlinks(name); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".toolguard-new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()) {
-		err = errors.Join(err, f.Chown(int(st.Uid), int(st.Gid)))
-	}
-	err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }
 
 func newDiff(a *app) *cobra.Command {
@@ -279,4 +252,35 @@ func newSchema(a *app) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+func newRender(a *app) *cobra.Command {
+	var of written.Request
+	cmd := &cobra.Command{
+		Use:   "render --backend seatbelt --policy FILE",
+		Short: "print the sandbox profile that a backend would use, on any system",
+		Long: `toolguard policy render: the profile for macOS that exec would use, its parameters, and how far it enforces each rule,
+as JSON. It looks at no file system: every path is taken as it is written, for a Mac. Egress has port 3128 here, and a free one in exec.`,
+		Example: `  toolguard policy render --backend seatbelt --policy policy.toml --workspace /Users/me/project --home /Users/me`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if of.Dir, err = (&policyFlags{}).folder(); err != nil {
+				return err
+			}
+			c, err := written.Compile(of, nil)
+			if err != nil {
+				return err
+			}
+			p, err := darwin.Render(c, darwin.Options{Home: of.Home, EgressPort: darwin.ExampleEgress})
+			if err != nil {
+				return err
+			}
+			return a.out.JSON(output.ProfileJSON(p))
+		},
+	}
+	choiceFlag(cmd, new(string), "backend", "whose profile", "seatbelt")
+	cmd.Flags().StringArrayVar(&of.Policies, "policy", nil, "a policy: `FILE` or preset:NAME; repeated ones are merged (default: the built-in one)")
+	cmd.Flags().StringVar(&of.Workspace, "workspace", "", "relative paths are relative to `DIR` (default: the policy's workspace, else the current folder)")
+	cmd.Flags().StringVar(&of.Home, "home", home(), "the user's home is `DIR`")
+	return cmd
 }

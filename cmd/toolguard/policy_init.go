@@ -90,7 +90,7 @@ func (a *app) writeStarter(dir, output string, force bool) error {
 // writeNew writes a new file, or, by force, replaces one.
 func writeNew(name string, text []byte, force bool) error {
 	if _, err := os.Lstat(name); err == nil && force {
-		return replaceFile(name, text)
+		return hostfs.Replace(name, text)
 	} else if err == nil {
 		return fmt.Errorf("%s is there already: --force replaces it", name)
 	}

@@ -88,9 +88,13 @@ func builtinShown(name string) string {
 	return "builtin:" + name
 }
 
-// builtinRules are the fs rules of builtin:NAME for this session, all optional.
+// builtinRules are the fs rules of builtin:NAME for this session, all optional, and those for its system.
 func (l *loader) builtinRules(name string) []policy.FSRule {
-	return l.fsRules(builtinPolicy(name).Access.FS.Items)
+	items := builtinPolicy(name).Access.FS.Items
+	if l.req.System == "darwin" {
+		items = append(items[:len(items):len(items)], builtinPolicy(name+"_darwin").Access.FS.Items...)
+	}
+	return l.fsRules(items)
 }
 
 // fsRules converts fs rules. In built-in files a path may be a placeholder for something that differs by session; where that doesn't

@@ -130,7 +130,7 @@ func typeName(t reflect.Type) string {
 
 // The built-in files are laid out as policy fmt would.
 func TestBuiltinFilesAreFormatted(t *testing.T) {
-	for _, name := range []string{"runtime", "protect", "secrets", "default", "tools", "starter", "preset_readonly", "preset_python", "preset_node", "preset_go", "preset_git"} {
+	for _, name := range []string{"runtime", "protect", "secrets", "default", "tools", "starter", "runtime_darwin", "protect_darwin", "secrets_darwin", "preset_readonly", "preset_python", "preset_node", "preset_go", "preset_git"} {
 		got, err := tomlformat.Format(name, builtinText(name))
 		if err != nil || string(got) != string(builtinText(name)) {
 			t.Errorf("%s: %v", name, err)

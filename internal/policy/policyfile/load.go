@@ -44,6 +44,7 @@ type Request struct {
 	NoDetect    bool   // the built-in default policy is the same for every workspace, command and PATH
 	AddDetected bool   // detected presets are added to Policies, which override them
 
+	System   string // that the policy is for, as GOOS: built-in files have rules for darwin; "" is any other
 	Dir      string // the current folder, absolute
 	Home     string // the invoking user's home, absolute
 	Path     string // the session's PATH

@@ -1,0 +1,185 @@
+package darwin
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+)
+
+// The values of By in a row, which is the mechanism.
+const (
+	bySeatbelt   = "seatbelt"
+	byEgress     = "egress"
+	byEnv        = "env"
+	byRlimit     = "rlimit"
+	bySupervisor = "supervisor"
+)
+
+// row is how far a rule is enforced.
+type row struct {
+	status   policy.Status
+	why, by  string
+	stricter bool
+	advisory bool
+}
+
+func enforced() row                       { return row{status: policy.Enforced, by: bySeatbelt} }
+func enforcedBy(by string) row            { return row{status: policy.Enforced, by: by} }
+func stricter(why string) row             { return row{policy.Enforced, why, bySeatbelt, true, false} }
+func partly(why string) row               { return row{status: policy.Partly, why: why, by: bySeatbelt} }
+func notEnforceable(why string) row       { return row{why: why, by: bySeatbelt} }
+func notEnforceableBy(by, why string) row { return row{why: why, by: by} }
+
+// report returns a row for every rule, in the order of the layers, and for what else a policy asks for.
+func (p *profile) report() (rows []policy.Enforceability) {
+	add := func(id string, rule *policy.Rule, at policy.Position, r row) {
+		rows = append(rows, policy.Enforceability{
+			ID: id, Rule: rule, Position: at, Status: r.status, Why: r.why, By: r.by, Stricter: r.stricter, Advisory: r.advisory,
+		})
+	}
+	rule := func(r *policy.Rule, result row) { add(r.ID, r, r.Position, result) }
+	for i, l := range p.c.Layers {
+		for _, r := range l.FS.Rules() {
+			if i == 0 {
+				rule(r, enforced())
+			} else {
+				rule(r, p.fsRow(l, r))
+			}
+		}
+		for _, r := range l.Protect.Rules() {
+			rule(r, p.restrictionRow(r, policy.RestrictProtect, l.Mode))
+		}
+		for _, r := range l.Secrets.Rules() {
+			rule(r, p.restrictionRow(r, policy.RestrictSecrets, l.SecretsMode))
+		}
+		p.netRows(l, rule, add)
+		for _, r := range l.Env.Rules() {
+			rule(r, enforcedBy(byEnv))
+		}
+		for _, r := range l.Commands.Rules() {
+			rule(r, commandRow(l, r.Command))
+		}
+		layerRows(l, add)
+	}
+	p.policyRows(add)
+	return rows
+}
+
+// fsRow reports on a rule of fs.
+func (p *profile) fsRow(l *policy.Layer, r *policy.Rule) row {
+	switch other, differs := p.conflicts(l, r); {
+	case differs && !r.Builtin() && !other.Builtin():
+		return notEnforceable(fmt.Sprintf("it and %s differ in capabilities and can match one path, where the deeper match would decide: "+
+			"seatbelt can't compare their depths", other.ID))
+	case p.c.Pinned(r):
+		return partly("the file has several hard links, and seatbelt goes by the path: another of its names may have more capabilities")
+	case r.FS.Secret && r.FS.Caps&policy.Create != 0 && !p.exempts(r)[policy.RestrictSecrets]:
+		return stricter("secrets and protected files stay so in the private TMPDIR, as folders can be moved there")
+	case r.FS.Secret && r.FS.Caps&policy.Create != 0 && l.Secrets != nil && p.movesInto(r):
+		return partly("a folder could be moved here with the secrets in it, which could then be read: leave out create, or secret")
+	case slices.ContainsFunc(p.moves.lifted, func(g *region) bool { return g.path == r.FS.Path }):
+		return stricter("folders in it can't be removed or renamed: one could be made with files that are protected elsewhere")
+	case p.moves.above[r.FS.Path] && r.FS.Last == "":
+		return stricter("the folders above it can't be created, removed or renamed")
+	case r.FS.Last != "" && len(r.FS.Names) > 0:
+		return stricter("folders that are a part of it can't be created, removed or renamed")
+	case r.FS.Caps&policy.Delete != 0 && p.gain&policy.Read&^r.FS.Caps != 0:
+		return stricter("what can't be read can't be deleted: it could be renamed to where it can")
+	case differs:
+		return stricter(fmt.Sprintf("where %s matches too, what both grant", other.ID))
+	case r.FS.Last != "" && p.follows(r):
+		return stricter("it also applies in other folders where files can be created, as folders can be moved there")
+	}
+	return enforced()
+}
+
+// conflicts returns another pattern of the layer with other capabilities, of which one BASE contains the other's.
+func (p *profile) conflicts(l *policy.Layer, r *policy.Rule) (other *policy.Rule, ok bool) {
+	if r.FS.Last == "" {
+		return nil, false
+	}
+	for _, q := range l.FS.Patterns() {
+		if !sameEffect(q, r) && (fspath.Within(q.FS.Path, r.FS.Path) || fspath.Within(r.FS.Path, q.FS.Path)) {
+			return q, true
+		}
+	}
+	return nil, false
+}
+
+// movesInto reports whether folders with secrets can be moved to where a rule makes them readable.
+func (p *profile) movesInto(r *policy.Rule) bool {
+	return slices.ContainsFunc(p.regions, func(g *region) bool {
+		return g.path != r.FS.Path && g.outcomes[0].caps&policy.Delete != 0 && !g.outcomes[0].lifted[policy.RestrictSecrets]
+	})
+}
+
+// restrictionRow reports on a rule of protect or secrets.
+func (p *profile) restrictionRow(r *policy.Rule, k policy.Restriction, mode policy.ProtectMode) (out row) {
+	switch {
+	case k == policy.RestrictSecrets && r.FS.Caps&policy.Read != 0:
+		out = enforced()
+	case len(r.FS.Names) > 0 && k == policy.RestrictProtect:
+		out = stricter("folders that are a part of it can't be created, removed or renamed")
+	case k == policy.RestrictSecrets && p.gain&policy.Read != 0:
+		out = stricter("it can't be deleted or renamed either")
+	default:
+		out = enforced()
+	}
+	out.advisory = mode == policy.ProtectAuto
+	return out
+}
+
+func commandRow(l *policy.Layer, c *policy.CompiledCommand) row {
+	switch {
+	case !c.AnyArgs():
+		return notEnforceable("seatbelt sees which program is executed, not its arguments")
+	case c.HasEnvs:
+		return notEnforceable("the variables of a single program can't be filtered from outside it")
+	}
+	return enforced()
+}
+
+// layerRows reports on what a layer asks for besides rules.
+func layerRows(l *policy.Layer, add func(string, *policy.Rule, policy.Position, row)) {
+	id := func(what string) string {
+		if l.Authority == policy.Session {
+			return what
+		}
+		return l.Authority.String() + "." + what
+	}
+	if s := l.Syscalls; s.Profile != "" || len(s.Allow)+len(s.Deny) > 0 {
+		add(id("syscalls"), nil, s.Position, notEnforceable("macOS has no filter of system calls by Linux's names"))
+	}
+	if len(l.Capabilities) > 0 {
+		add(id("capabilities"), nil, l.Position, stricter("macOS has no capabilities, so the session has none"))
+	}
+	if l.Namespaces {
+		add(id("namespaces"), nil, l.Position, stricter("macOS has no user namespaces"))
+	}
+}
+
+// policyRows reports on the limits, on the audit, and on the keys of the tool layer.
+func (p *profile) policyRows(add func(string, *policy.Rule, policy.Position, row)) {
+	limit := func(name string, set bool, at policy.Position, r row) {
+		if set {
+			add("limits."+name, nil, at, r)
+		}
+	}
+	const noGroup = "macOS has no control groups, and no other limit of a whole session's use"
+	l := p.c.Limits
+	limit("memory", l.Memory.N > 0, l.Memory.Position, notEnforceable(noGroup))
+	limit("pids", l.Pids.N > 0, l.Pids.Position, notEnforceable(noGroup))
+	limit("cpu", l.CPU.N > 0, l.CPU.Position, notEnforceable(noGroup))
+	limit("io", l.IO.N > 0, l.IO.Position, notEnforceable(noGroup))
+	limit("wall_time", l.WallTime.D > 0, l.WallTime.Position, enforcedBy(bySupervisor))
+	limit("open_files", l.OpenFiles.N > 0, l.OpenFiles.Position, enforcedBy(byRlimit))
+	limit("file_size", l.FileSize.N > 0, l.FileSize.Position, enforcedBy(byRlimit))
+	if p.c.Audit.Exec {
+		add(policy.AuditID, nil, p.c.Audit.Position, notEnforceable("seatbelt reports what it denies, and not what is executed"))
+	}
+	for _, k := range p.c.ToolKeys {
+		add(k.ID, nil, k.Position, notEnforceableBy("exec", "it's about calls of tools, and a command isn't one: docs/tools.md"))
+	}
+}

@@ -1,0 +1,152 @@
+package darwin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+)
+
+// addVariables adds what can match beneath a region's point. follow includes patterns of other folders from which something can be moved here.
+func (p *profile) addVariables(r *region, follow bool) {
+	for i, l := range p.layers() {
+		p.fsVariables(r, i, l, follow)
+		if s := inScope(l.Protect, r); len(s) > 0 {
+			restrict(r, i, policy.RestrictProtect, links{sets: [][]suffix{suffixes(s, r)}})
+			partVariable(r, i, s, func(s *layerState, _ int) { s.part[policy.RestrictProtect] = true })
+		}
+		if s := inScope(l.Secrets, r); len(s) > 0 {
+			isException := func(r *policy.Rule) bool { return policy.RestrictSecrets.Removes(r) == 0 }
+			denied := slices.DeleteFunc(slices.Clone(s), isException)
+			exceptions := slices.DeleteFunc(s, func(r *policy.Rule) bool { return !isException(r) })
+			restrict(r, i, policy.RestrictSecrets, alternating(suffixes(denied, r), suffixes(exceptions, r))...)
+			partVariable(r, i, denied, func(s *layerState, _ int) { s.part[policy.RestrictSecrets] = true })
+		}
+	}
+}
+
+// alternations is how often a denial may follow an exception of secrets along one path; beyond it's denied.
+const alternations = 2
+
+// alternating returns the matches by which the deepest of two kinds decides: the first, third, … deny.
+func alternating(denied, exceptions []suffix) (matches []links) {
+	if len(exceptions) == 0 {
+		return []links{{sets: [][]suffix{denied}}}
+	}
+	matches = append(matches, links{sets: [][]suffix{denied}}, links{sets: [][]suffix{exceptions}})
+	for sets := [][]suffix{exceptions, denied}; len(matches) < 2*alternations-1; {
+		matches = append(matches, links{sets: slices.Clone(sets)})
+		sets = append(sets, exceptions)
+		if len(matches) < 2*alternations-1 {
+			matches = append(matches, links{sets: slices.Clone(sets)})
+		}
+		sets = append(sets, denied)
+	}
+	return matches
+}
+
+// restrict adds a restriction: matches of an odd number deny.
+func restrict(r *region, layer int, k policy.Restriction, matches ...links) {
+	r.add(layer, matches, func(s *layerState, match int) { s.restricted[k] = match%2 == 1 })
+}
+
+// partVariable adds the folders that are a part of patterns.
+func partVariable(r *region, layer int, rules []*policy.Rule, change func(*layerState, int)) {
+	var parts []suffix
+	for _, rule := range rules {
+		parts = append(parts, partsOf(&rule.FS.Entry, r.path)...)
+	}
+	if len(parts) > 0 {
+		r.add(layer, []links{{sets: [][]suffix{parts}, whole: true}}, change)
+	}
+}
+
+// fsVariables adds the fs patterns of a layer: one variable for those of the same capabilities.
+func (p *profile) fsVariables(r *region, layer int, l *policy.Layer, follow bool) {
+	here := inScope(l.FS, r)
+	for _, same := range classes(here) {
+		rule := same[0]
+		r.add(layer, []links{{sets: [][]suffix{suffixes(same, r)}}}, func(s *layerState, _ int) { s.patterns = append(s.patterns, rule) })
+	}
+	if partVariable(r, layer, here, func(s *layerState, _ int) { s.partOfFS = true }); !follow {
+		return
+	}
+	var elsewhere []*policy.Rule
+	for _, q := range l.FS.Patterns() {
+		if p.follows(q) && !fspath.Within(r.path, q.FS.Path) {
+			elsewhere = append(elsewhere, q)
+		}
+	}
+	if len(elsewhere) == 0 || p.createdWithout(r)&policy.Create == 0 {
+		return
+	}
+	for _, same := range classes(elsewhere) {
+		caps := same[0].FS.Caps
+		r.add(layer, []links{{sets: [][]suffix{suffixes(same, r)}}}, func(s *layerState, _ int) { s.mask &= caps })
+	}
+}
+
+// follows reports whether a pattern takes away what new files can have elsewhere.
+func (p *profile) follows(q *policy.Rule) bool { return p.gain&^q.FS.Caps != 0 }
+
+// createdWithout returns what a region's point allows, whatever patterns match beneath it.
+func (p *profile) createdWithout(r *region) policy.Caps {
+	return p.outcome(&region{path: r.path}, nil).caps
+}
+
+// classes groups rules by their capabilities and exemptions, in the order of the rules.
+func classes(rules []*policy.Rule) (groups [][]*policy.Rule) {
+	for _, r := range rules {
+		i := slices.IndexFunc(groups, func(g []*policy.Rule) bool { return sameEffect(g[0], r) })
+		if i < 0 {
+			i, groups = len(groups), append(groups, nil)
+		}
+		groups[i] = append(groups[i], r)
+	}
+	return groups
+}
+
+func sameEffect(a, b *policy.Rule) bool {
+	return a.FS.Caps == b.FS.Caps && a.FS.Exempts() == b.FS.Exempts()
+}
+
+// inScope returns the patterns of a table with their BASE at a region's point or above.
+func inScope(t *policy.FSTable, r *region) (rules []*policy.Rule) {
+	for _, q := range t.Patterns() {
+		if fspath.Within(r.path, q.FS.Path) {
+			rules = append(rules, q)
+		}
+	}
+	return rules
+}
+
+func suffixes(rules []*policy.Rule, r *region) (list []suffix) {
+	for _, rule := range rules {
+		base := rule.FS.Entry
+		if !fspath.Within(r.path, base.Path) {
+			base.Path = "/" // a pattern of another folder
+			list = append(list, suffixesOf(&base, r.path)...)
+			continue
+		}
+		list = append(list, suffixesOf(&rule.FS.Entry, r.path)...)
+	}
+	return list
+}
+
+// add adds a variable, or its effect to one with the same matches.
+func (r *region) add(layer int, matches []links, change func(*layerState, int)) {
+	var key strings.Builder
+	for _, m := range matches {
+		fmt.Fprintln(&key, m)
+	}
+	e := effect{layer, change}
+	for i := range r.variables {
+		if v := &r.variables[i]; v.key == key.String() {
+			v.effects = append(v.effects, e)
+			return
+		}
+	}
+	r.variables = append(r.variables, variable{key.String(), matches, []effect{e}})
+}
