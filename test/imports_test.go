@@ -44,7 +44,7 @@ const layers = `
 3 cgroup: policy golang.org/x/sys
 3 egress/message: event policy policy/explain
 4 grant: policy policy/explain policy/fspath policy/tomlformat policy/tomltext
-3 darwin: policy policy/fspath policy/netname
+3 darwin: policy policy/fspath policy/netname golang.org/x/text
 3 landlock: policy policy/fspath github.com/landlock-lsm/go-landlock golang.org/x/sys
 3 loader/cgroupsock: event loader/bpffs policy policy/netname github.com/cilium/ebpf github.com/vishvananda/netlink
 	golang.org/x/sys

@@ -260,7 +260,8 @@ func newRender(a *app) *cobra.Command {
 		Use:   "render --backend seatbelt --policy FILE",
 		Short: "print the sandbox profile that a backend would use, on any system",
 		Long: `toolguard policy render: the profile for macOS that exec would use, its parameters, and how far it enforces each rule,
-as JSON. It looks at no file system: every path is taken as it is written, for a Mac. Egress has port 3128 here, and a free one in exec.`,
+as JSON. It looks at no file system: every path is taken as it is written, for a Mac. The port of egress is 3128 here,
+and a free one in exec.`,
 		Example: `  toolguard policy render --backend seatbelt --policy policy.toml --workspace /Users/me/project --home /Users/me`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

@@ -74,7 +74,9 @@ type decision struct {
 	region *region
 	base   bool
 	rules  []combination
-	key    string // the same for regions that decide alike
+
+	key     string // the same for regions that decide alike
+	pointed bool   // the point decides otherwise than what is around it
 }
 
 // combination is a combination of matches that decides otherwise than those before it.
@@ -95,18 +97,30 @@ func (p *profile) operations(ops operations, used map[*region]bool) {
 				decides[r] = decides[r.up]
 				continue
 			}
+			if up := decides[r.up]; r.up == nil {
+				d.pointed = d.base
+			} else {
+				d.pointed = d.base != up.base || len(up.rules) > 0
+			}
 			needed, used[r] = append(needed, d), true
 		}
-		slices.SortStableFunc(needed, func(a, b *decision) int { return strings.Compare(a.key, b.key) })
+		slices.SortStableFunc(needed, compareDecisions)
 		for len(needed) > 0 {
 			n := 1
-			for n < len(needed) && needed[n].key == needed[0].key {
+			for n < len(needed) && compareDecisions(needed[n], needed[0]) == 0 {
 				n++
 			}
 			p.group(ops.ops, needed[:n])
 			needed = needed[n:]
 		}
 	}
+}
+
+func compareDecisions(a, b *decision) int {
+	if a.pointed != b.pointed {
+		return map[bool]int{true: -1, false: 1}[a.pointed]
+	}
+	return strings.Compare(a.key, b.key)
 }
 
 // levels returns the regions of each depth.
@@ -207,7 +221,7 @@ func (p *profile) group(ops string, group []*decision) {
 	for _, d := range group {
 		at = append(at, p.point(d)...)
 	}
-	if group[0].region.path != "/" || group[0].base {
+	if group[0].pointed {
 		p.rule(group[0].base, ops, at...)
 	}
 	for i, c := range group[0].rules {

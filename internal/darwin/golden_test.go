@@ -1,6 +1,7 @@
 package darwin_test
 
 import (
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"os"
@@ -45,6 +46,9 @@ func golden(p *darwin.Profile, whole bool) string {
 	b.WriteString(rest)
 	b.WriteString("\n; parameters\n")
 	for _, x := range p.Params {
+		if len(x.Value) > 600 {
+			x.Value = fmt.Sprintf("%s… (%d bytes, SHA-256 %.8x)", x.Value[:200], len(x.Value), sha256.Sum256([]byte(x.Value)))
+		}
 		fmt.Fprintf(&b, "; %s=%s\n", x.Name, x.Value)
 	}
 	b.WriteString("\n; report\n")

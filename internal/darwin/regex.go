@@ -1,9 +1,12 @@
 package darwin
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
@@ -15,54 +18,51 @@ const (
 	end      = "(/|$)"
 )
 
-// namesRegex matches names as they are written, or in any case.
+// namesRegex matches names as they are written, or in any case and however a volume composes their letters.
 func namesRegex(names string, anyCase bool) string {
 	var b strings.Builder
-	for i := 0; i < len(names); {
-		r, n := utf8.DecodeRuneInString(names[i:])
-		switch c := names[i]; {
-		case r >= utf8.RuneSelf && anyCase:
-			i += otherRunes(&b, names, i)
-			continue
-		case anyCase && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'):
-			b.WriteString("[" + string(c|0x20) + string(c&^0x20) + "]")
-		case strings.IndexByte(`.*+?()[]{}^$|\`, c) >= 0:
-			b.WriteString(`\` + string(c))
-		default:
-			b.WriteString(names[i : i+n])
+	if !anyCase {
+		for _, c := range []byte(names) {
+			b.WriteString(quoted(c))
 		}
-		i += n
+		return b.String()
+	}
+	var letters norm.Iter
+	for letters.InitString(norm.NFD, names); !letters.Done(); {
+		letter := string(letters.Next()) // with its marks
+		switch c := letter[0]; {
+		case len(letter) > 1:
+			b.WriteString("(" + strings.Join(variants(letter), "|") + ")")
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+			b.WriteString("[" + string(c|0x20) + string(c&^0x20) + "]")
+		default:
+			b.WriteString(quoted(c))
+		}
 	}
 	return b.String()
 }
 
-// otherRunes writes what matches the characters beyond ASCII that begin at i, however a volume composes or folds them, and returns how many
-// bytes they have. A mark is composed with the letter before it.
-func otherRunes(b *strings.Builder, names string, i int) (n int) {
-	if r, _ := utf8.DecodeRuneInString(names[i:]); unicode.Is(unicode.M, r) {
-		text := strings.TrimSuffix(b.String(), lastAtom(b.String()))
-		b.Reset()
-		b.WriteString(text)
+// quoted returns a byte as a regular expression has it.
+func quoted(c byte) string {
+	if strings.IndexByte(`.*+?()[]{}^$|\`, c) >= 0 {
+		return `\` + string([]byte{c})
 	}
-	for i+n < len(names) && names[i+n] >= utf8.RuneSelf {
-		_, size := utf8.DecodeRuneInString(names[i+n:])
-		n += size
-	}
-	b.WriteString("[^/]*")
-	return n
+	return string([]byte{c})
 }
 
-// lastAtom returns the last letter that namesRegex has written, as it wrote it.
-func lastAtom(re string) string {
-	switch {
-	case strings.HasSuffix(re, "]") && !strings.HasSuffix(re, "[^/]*"):
-		return re[strings.LastIndexByte(re, '['):]
-	case len(re) >= 2 && re[len(re)-2] == '\\':
-		return re[len(re)-2:]
-	case re == "" || strings.HasSuffix(re, "/") || strings.HasSuffix(re, "*"):
-		return ""
+// variants returns a letter with its marks in each case, composed and decomposed.
+func variants(letter string) (list []string) {
+	first, n := utf8.DecodeRuneInString(letter)
+	for r := first; ; {
+		for _, form := range []norm.Form{norm.NFD, norm.NFC} {
+			if v := form.String(string(r) + letter[n:]); !slices.Contains(list, v) {
+				list = append(list, v)
+			}
+		}
+		if r = unicode.SimpleFold(r); r == first {
+			return list
+		}
 	}
-	return re[len(re)-1:]
 }
 
 // pathRegex matches a path, and everything beneath, in any case.

@@ -3,6 +3,7 @@ package darwin
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
@@ -69,7 +70,7 @@ func (p *profile) report() (rows []policy.Enforceability) {
 
 // fsRow reports on a rule of fs.
 func (p *profile) fsRow(l *policy.Layer, r *policy.Rule) row {
-	switch other, differs := p.conflicts(l, r); {
+	switch other, differs := p.conflicts(r); {
 	case differs && !r.Builtin() && !other.Builtin():
 		return notEnforceable(fmt.Sprintf("it and %s differ in capabilities and can match one path, where the deeper match would decide: "+
 			"seatbelt can't compare their depths", other.ID))
@@ -77,30 +78,43 @@ func (p *profile) fsRow(l *policy.Layer, r *policy.Rule) row {
 		return partly("the file has several hard links, and seatbelt goes by the path: another of its names may have more capabilities")
 	case r.FS.Secret && r.FS.Caps&policy.Create != 0 && !p.exempts(r)[policy.RestrictSecrets]:
 		return stricter("secrets and protected files stay so in the private TMPDIR, as folders can be moved there")
-	case r.FS.Secret && r.FS.Caps&policy.Create != 0 && l.Secrets != nil && p.movesInto(r):
-		return partly("a folder could be moved here with the secrets in it, which could then be read: leave out create, or secret")
-	case slices.ContainsFunc(p.moves.lifted, func(g *region) bool { return g.path == r.FS.Path }):
-		return stricter("folders in it can't be removed or renamed: one could be made with files that are protected elsewhere")
-	case p.moves.above[r.FS.Path] && r.FS.Last == "":
-		return stricter("the folders above it can't be created, removed or renamed")
-	case r.FS.Last != "" && len(r.FS.Names) > 0:
-		return stricter("folders that are a part of it can't be created, removed or renamed")
-	case r.FS.Caps&policy.Delete != 0 && p.gain&policy.Read&^r.FS.Caps != 0:
-		return stricter("what can't be read can't be deleted: it could be renamed to where it can")
-	case differs:
-		return stricter(fmt.Sprintf("where %s matches too, what both grant", other.ID))
-	case r.FS.Last != "" && p.follows(r):
-		return stricter("it also applies in other folders where files can be created, as folders can be moved there")
+	case l.Secrets != nil && r.FS.Secret && p.takesIn(r, policy.RestrictSecrets):
+		return forMode(l.SecretsMode, "a folder could be moved here with secrets in it, which could then be read: leave out create, or write the paths of files")
+	case l.Protect != nil && r.FS.Unprotect && r.FS.Last != "" && p.takesIn(r, policy.RestrictProtect):
+		return forMode(l.Mode, "a folder could be made here with files that are protected elsewhere, and moved there: write the paths of files")
+	}
+	if notes := p.notes(r); len(notes) > 0 {
+		return stricter(strings.Join(notes, "; "))
 	}
 	return enforced()
 }
 
+// notes returns where a rule of fs is stricter than written.
+func (p *profile) notes(r *policy.Rule) (notes []string) {
+	note := func(applies bool, text string) {
+		if applies {
+			notes = append(notes, text)
+		}
+	}
+	_, differs := p.conflicts(r)
+	pattern := r.FS.Last != ""
+	note(differs, "where another pattern with other capabilities matches too, it grants what both grant")
+	note(slices.ContainsFunc(p.moves.lifted, func(g *region) bool { return g.path == r.FS.Path }),
+		"folders in it can't be removed or renamed: one could be made with files that are protected elsewhere")
+	note(!pattern && p.moves.above[r.FS.Path], "the folders above it can't be created, removed or renamed")
+	note(pattern && len(r.FS.Names) > 0, "folders that are a part of it can't be created, removed or renamed")
+	note(r.FS.Caps&policy.Delete != 0 && p.gain&policy.Read&^r.FS.Caps != 0, "what can't be read can't be deleted: it could be renamed to where it can")
+	note(pattern && p.follows(r), "it also applies in other folders where files can be created, as folders can be moved there")
+	return notes
+}
+
 // conflicts returns another pattern of the layer with other capabilities, of which one BASE contains the other's.
-func (p *profile) conflicts(l *policy.Layer, r *policy.Rule) (other *policy.Rule, ok bool) {
+func (p *profile) conflicts(r *policy.Rule) (other *policy.Rule, ok bool) {
 	if r.FS.Last == "" {
 		return nil, false
 	}
-	for _, q := range l.FS.Patterns() {
+	i := slices.IndexFunc(p.c.Layers, func(l *policy.Layer) bool { return l.Authority == r.Authority })
+	for _, q := range p.c.Layers[i].FS.Patterns() {
 		if !sameEffect(q, r) && (fspath.Within(q.FS.Path, r.FS.Path) || fspath.Within(r.FS.Path, q.FS.Path)) {
 			return q, true
 		}
@@ -108,10 +122,20 @@ func (p *profile) conflicts(l *policy.Layer, r *policy.Rule) (other *policy.Rule
 	return nil, false
 }
 
-// movesInto reports whether folders with secrets can be moved to where a rule makes them readable.
-func (p *profile) movesInto(r *policy.Rule) bool {
+// forMode reports on what is enforced in part; it's no reason not to start where "auto" applies.
+func forMode(mode policy.ProtectMode, why string) row {
+	out := partly(why)
+	out.advisory = mode == policy.ProtectAuto
+	return out
+}
+
+// takesIn reports whether folders can be moved to where a rule lifts a restriction, from where it applies. Into a pattern's files they always can.
+func (p *profile) takesIn(r *policy.Rule, k policy.Restriction) bool {
+	if r.FS.Last == "" && r.FS.Caps&policy.Create == 0 {
+		return false
+	}
 	return slices.ContainsFunc(p.regions, func(g *region) bool {
-		return g.path != r.FS.Path && g.outcomes[0].caps&policy.Delete != 0 && !g.outcomes[0].lifted[policy.RestrictSecrets]
+		return (g.path != r.FS.Path || r.FS.Last != "") && g.outcomes[0].caps&policy.Delete != 0 && !g.outcomes[0].lifted[k]
 	})
 }
 
@@ -119,7 +143,7 @@ func (p *profile) movesInto(r *policy.Rule) bool {
 func (p *profile) restrictionRow(r *policy.Rule, k policy.Restriction, mode policy.ProtectMode) (out row) {
 	switch {
 	case k == policy.RestrictSecrets && r.FS.Caps&policy.Read != 0:
-		out = enforced()
+		out = stricter("it doesn't apply beneath a secret file that is beneath another exception")
 	case len(r.FS.Names) > 0 && k == policy.RestrictProtect:
 		out = stricter("folders that are a part of it can't be created, removed or renamed")
 	case k == policy.RestrictSecrets && p.gain&policy.Read != 0:

@@ -30,6 +30,8 @@ func (p *profile) netRow(n *policy.CompiledNet) row {
 		return enforcedBy(byEgress)
 	case !isLoopback(n):
 		return notEnforceable("seatbelt can't name an address, except those of loopback")
+	case n.Allow && !p.isOpen() && !p.connects(n):
+		return stricter("another rule denies it, or the other address of loopback, which is the same to seatbelt")
 	case n.Allow && n.Name != localhost && !p.isOpen():
 		return loopbackRow()
 	}

@@ -88,8 +88,12 @@ func (p *profile) fsVariables(r *region, layer int, l *policy.Layer, follow bool
 	}
 }
 
-// follows reports whether a pattern takes away what new files can have elsewhere.
-func (p *profile) follows(q *policy.Rule) bool { return p.gain&^q.FS.Caps != 0 }
+// follows reports whether a pattern takes away what new files can have elsewhere, and folders can be moved out of its BASE or into it.
+func (p *profile) follows(q *policy.Rule) bool {
+	return p.gain&^q.FS.Caps != 0 && slices.ContainsFunc(p.regions, func(r *region) bool {
+		return fspath.Within(r.path, q.FS.Path) && p.createdWithout(r)&(policy.Create|policy.Delete) != 0
+	})
+}
 
 // createdWithout returns what a region's point allows, whatever patterns match beneath it.
 func (p *profile) createdWithout(r *region) policy.Caps {
