@@ -132,7 +132,9 @@ func (p *profile) resolve(r *region, follow bool) error {
 // layers returns the layers of authorities: toolguard's own is rendered by itself.
 func (p *profile) layers() []*policy.Layer { return p.c.Layers[1:] }
 
-func tablesOf(l *policy.Layer) []*policy.FSTable { return []*policy.FSTable{l.FS, l.Protect, l.Secrets} }
+func tablesOf(l *policy.Layer) []*policy.FSTable {
+	return []*policy.FSTable{l.FS, l.Protect, l.Secrets}
+}
 
 // next counts up to the next combination.
 func next(at []int, variables []variable) {

@@ -45,8 +45,8 @@ type profile struct {
 
 	text    strings.Builder
 	heading string // the comment before the next rule
-	params []Param
-	names  map[string]string // of parameters, by their value
+	params  []Param
+	names   map[string]string // of parameters, by their value
 
 	regions []*region
 	gain    policy.Caps // what a new file can have somewhere

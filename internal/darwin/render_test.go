@@ -47,70 +47,92 @@ func TestDecisions(t *testing.T) {
 		want         []string
 	}{
 		{"what every program needs", closed + path("/nothing") + "[access.commands]\n", []string{
-			"-read a", "+stat a", "+stat /x", "+read /", "-read /x", "-exec /bin/sh", "-create a", "-setuid a", "-connect tcp localhost:80"}},
+			"-read a", "+stat a", "+stat /x", "+read /", "-read /x", "-exec /bin/sh", "-create a", "-setuid a", "-connect tcp localhost:80",
+		}},
 		{"the deeper rule", closed + workspace + path("data", "read") + path("data/out", "read", "create"), []string{
 			"+read a", "+update a", "-exec a", "+read data/a", "-update data/a", "-create data/a", "+create data/out/a", "-update data/out/a", "-update data",
-			"+chmod a", "-chmod data/a", "+update database"}},
+			"+chmod a", "-chmod data/a", "+update database",
+		}},
 		{"the rule of a later line, on one path", closed + path("a", "read") + path("a", "update"), []string{"-read a", "+update a"}},
 		{"a pattern in a folder and in a deeper one", closed + workspace + path("data", "read") + match("**/.env"), []string{
-			"-read .env", "-read a/.env", "-read .env/a", "-read data/.env", "-read data/a/.env/a", "+read data/env", "-create b/.env", "+read .envx"}},
+			"-read .env", "-read a/.env", "-read .env/a", "-read data/.env", "-read data/a/.env/a", "+read data/env", "-create b/.env", "+read .envx",
+		}},
 		{"a literal rule beneath a pattern's match", closed + workspace + match("**/.env") + path("a/.env", "read"), []string{
-			"+read a/.env", "-update a/.env", "-read a/.env/b/.env", "+read a/.env/b", "-read b/.env"}},
+			"+read a/.env", "-update a/.env", "-read a/.env/b/.env", "+read a/.env/b", "-read b/.env",
+		}},
 		{"a pattern with names, and a rule in the middle of them", closed + workspace + match("**/.git/hooks", "read") + path("s/.git", "read", "write"), []string{
-			"-update .git/hooks/a", "-update s/.git/hooks/a", "+update s/.git/config", "-update s/.git/x/.git/hooks", "+update s/.git/x/hooks"}},
+			"-update .git/hooks/a", "-update s/.git/hooks/a", "+update s/.git/config", "-update s/.git/x/.git/hooks", "+update s/.git/x/hooks",
+		}},
 		{"prefixes and suffixes", closed + workspace + match("**/id_*") + match("**/*.key"), []string{
-			"-read id_rsa", "-read a/id_/b", "+read xid_rsa", "-read a.key", "-read .key/b", "+read a.keys", "+read key"}},
+			"-read id_rsa", "-read a/id_/b", "+read xid_rsa", "-read a.key", "-read .key/b", "+read a.keys", "+read key",
+		}},
 		{"a BASE", closed + workspace + path("/opt/x", "read") + match("a/**/.env"), []string{"-read a/b/.env", "+read /opt/x/.env", "-read a/.env"}},
 		{"any case of what is denied, the exact one of what is granted", closed + workspace + path("Data") + match("**/.env"), []string{
-			"-read Data/a", "-read dATA/a", "-create data", "-read .ENV", "-read a/.Env/b", "+read dat"}},
+			"-read Data/a", "-read dATA/a", "-create data", "-read .ENV", "-read a/.Env/b", "+read dat",
+		}},
 		{"a pattern that grants is exact", closed + path(".") + match("**/*.md", "read"), []string{"+read a.md", "-read a.MD", "-read a", "+read x.md/a"}},
 		{"composed and decomposed letters", closed + workspace + match("**/caf\u00e9"), []string{
-			"-read caf\u00e9", "-read cafe\u0301", "-read CAF\u00c9", "-read cafE\u0301/a", "+read cafe", "+read cafes"}},
+			"-read caf\u00e9", "-read cafe\u0301", "-read CAF\u00c9", "-read cafE\u0301/a", "+read cafe", "+read cafes",
+		}},
 		{"names with the characters of regular expressions", closed + workspace + match("**/a.b+(c|d)$^"), []string{"-read a.b+(c|d)$^", "+read axb+(c|d)$^", "+read a.bb"}},
 		{"a line break in a name", closed + workspace + match("**/.env"), []string{"-read a\nb/.env", "+read .env\nb", "+read a\n.env"}},
 		{"both spellings", closed + path("/tmp/b", "read") + path("/private/var/b", "read") + path("/etc/b", "read") + match("/tmp/b/**/k"), []string{
 			"+read /tmp/b/a", "+read /private/tmp/b/a", "+read /var/b", "+read /private/var/b", "+read /etc/b", "+read /private/etc/b",
-			"-read /tmp/b/k", "-read /private/tmp/b/x/k", "-read /private/b/a", "-read /tmp/a"}},
+			"-read /tmp/b/k", "-read /private/tmp/b/x/k", "-read /private/b/a", "-read /tmp/a",
+		}},
 		{"the data volume", closed + path("/System/Volumes/Data/Users/me/d", "read"), []string{
-			"+read /Users/me/d/a", "-read /System/Volumes/Data/Users/me/d/a"}},
+			"+read /Users/me/d/a", "-read /System/Volumes/Data/Users/me/d/a",
+		}},
 		{"the data volume where everything is allowed", strings.Replace(closed, "[access]", "[access]\ndefault = 'allow'", 1) + path("~/p"), []string{
-			"+read /Users/me/a", "-read /Users/me/p", "-read /System/Volumes/Data/Users/me/p", "-update /Users/ME/P/a", "+exec /x"}},
+			"+read /Users/me/a", "-read /Users/me/p", "-read /System/Volumes/Data/Users/me/p", "-update /Users/ME/P/a", "+exec /x",
+		}},
 		{"both layers", closed + workspace + path("/opt", "read") + global(path(".", "read", "create")+path("/opt/a", "read")+match("**/.env")), []string{
-			"+read a", "+create a", "-update a", "-read .env", "-read /opt/b", "+read /opt/a/b"}},
+			"+read a", "+create a", "-update a", "-read .env", "-read /opt/b", "+read /opt/a/b",
+		}},
 		{"patterns of both layers", closed + path(".") + match("**/*.md", "read") + global(match("**/docs", "read")), []string{
-			"+read docs/a.md", "-read a.md", "-read docs/a", "+read a.md/docs"}},
+			"+read docs/a.md", "-read a.md", "-read docs/a", "+read a.md/docs",
+		}},
 		{"protect, and what lifts it", strings.Replace(closed, "protect = false", "protect = true", 1) + workspace +
 			path(".vscode", "read", "write", "unprotect"), []string{
 			"+read .git/config", "-update .git/config", "-create a/.git/hooks/x", "-create .vscodium/.vscode", "+create .vscode/a", "-update .VSCODE/a",
-			"+create .vscode/.git/config", "-delete .vscode/d/", "+delete .vscode/d", "-create a/.git", "-delete a/.git/", "+create a/.git/info2"}},
+			"+create .vscode/.git/config", "-delete .vscode/d/", "+delete .vscode/d", "-create a/.git", "-delete a/.git/", "+create a/.git/info2",
+		}},
 		{"secrets, their exceptions, and what lifts them", strings.Replace(closed, "secrets = false", "secrets = true", 1) + workspace +
 			path("fix", "read", "secret"), []string{
 			"-read .env", "-read id_rsa", "+read id_rsa.pub", "-read a.pub/id_rsa", "+read .ssh/config", "-read .ssh/other", "+read fix/id_rsa", "+update .env",
-			"-delete .env", "+delete a", "-link .env", "-clone .docker/", "-read Library/Keychains/login.keychain-db"}},
+			"-delete .env", "+delete a", "-link .env", "-clone .docker/", "-read Library/Keychains/login.keychain-db",
+		}},
 		{"what can't be read stays", closed + workspace + path("drop", "create", "delete"), []string{"-delete drop/a", "+delete a", "-link drop/a", "+link a"}},
 		{"a link needs what a new file can have", closed + workspace + path("ro", "read", "delete"), []string{"-link ro/a", "+delete ro/a", "+clone a"}},
 		{"folders above a rule", closed + workspace + path("a/b/c", "read"), []string{
-			"-delete a/", "-delete a/b/", "+delete a/d", "-create a", "-create A/B", "-clone a/b/", "-update a/b/c"}},
+			"-delete a/", "-delete a/b/", "+delete a/d", "-create a", "-create A/B", "-clone a/b/", "-update a/b/c",
+		}},
 		{"folders above a rule that takes nothing away", closed + workspace + path("a/b", "read", "write", "execute"), []string{"+create a", "-delete a/"}},
 		{"a pattern follows what can be moved", closed + workspace + path("/opt/w", "read", "write") + match("**/.env"), []string{"-read /opt/w/.env", "-create /opt/w/x/.env"}},
 		{"toolguard's own files", strings.Replace(closed, "[access]", "[access]\ndefault = 'allow'", 1), []string{
 			"-update /Users/me/p/policy.toml", "-delete /Users/me/p/", "-create /etc/toolguard/x", "-create /private/etc/toolguard/x", "+read /etc/toolguard/x",
-			"-delete /Users/me/.config/toolguard/x", "-link /Users/me/p/policy.toml", "-connect /run/toolguard/toolguard.sock", "-update /USERS/me/p/POLICY.toml"}},
+			"-delete /Users/me/.config/toolguard/x", "-link /Users/me/p/policy.toml", "-connect /run/toolguard/toolguard.sock", "-update /USERS/me/p/POLICY.toml",
+		}},
 		{"unix sockets", closed + workspace + path("ro", "read"), []string{"+connect s", "+bind s", "+accept s", "-connect ro/s", "-bind ro/s", "-connect /var/run/docker.sock"}},
 		{"programs", closed + path("/usr", "read", "execute") + path("/bin", "read") + "[access.commands.git]\n[access.commands.'/bin/sh']\n", []string{
-			"+exec /usr/bin/git", "-exec /usr/bin/make", "-exec /bin/sh", "+map /usr/lib/a.dylib", "+script /usr/bin/python3"}},
+			"+exec /usr/bin/git", "-exec /usr/bin/make", "-exec /bin/sh", "+map /usr/lib/a.dylib", "+script /usr/bin/python3",
+		}},
 		{"a program that one layer doesn't list", closed + path("/usr", "read", "execute") + "[access.commands.git]\n" + global(path("/", "read", "execute")) +
 			"[authorities.global.access.commands.make]\n", []string{"-exec /usr/bin/git", "-exec /usr/bin/make"}},
 		{"no network", closed, []string{"-connect tcp localhost:3128", "-connect tcp x:443", "-bind tcp localhost:1"}},
 		{"a host", closed + "[[access.net]]\nhost = 'a.example'\nallow = true\n", []string{"+connect tcp localhost:3128", "-connect tcp localhost:80", "-connect tcp x:443", "-connect udp x:53"}},
 		{"a port of loopback", closed + "[[access.net]]\nhost = 'localhost'\nport = 80\nallow = true\n", []string{
-			"+connect tcp localhost:80", "-connect tcp localhost:3128", "-connect tcp x:80", "-connect udp localhost:80", "-bind tcp localhost:80"}},
+			"+connect tcp localhost:80", "-connect tcp localhost:3128", "-connect tcp x:80", "-connect udp localhost:80", "-bind tcp localhost:80",
+		}},
 		{"a server", closed + "[[access.net]]\nhost = 'localhost'\nport = 80\nlisten = true\nallow = true\n", []string{
-			"+bind tcp localhost:80", "+accept tcp localhost:80", "-bind tcp x:80", "-connect tcp localhost:80"}},
+			"+bind tcp localhost:80", "+accept tcp localhost:80", "-bind tcp x:80", "-connect tcp localhost:80",
+		}},
 		{"every host but the machine", strings.Replace(closed, "[access]", "[access]\ndefault = { net = 'allow' }", 1) + "[[access.net]]\nhost = 'localhost'\n", []string{
-			"+connect tcp x:80", "+connect udp x:53", "-connect tcp localhost:80", "+bind tcp localhost:80", "+connect /private/var/run/mDNSResponder"}},
+			"+connect tcp x:80", "+connect udp x:53", "-connect tcp localhost:80", "+bind tcp localhost:80", "+connect /private/var/run/mDNSResponder",
+		}},
 		{"every host but one, through egress", strings.Replace(closed, "[access]", "[access]\ndefault = { net = 'allow' }", 1) + "[[access.net]]\nhost = 'a.example'\n", []string{
-			"-connect tcp x:80", "+connect tcp localhost:3128"}},
+			"-connect tcp x:80", "+connect tcp localhost:3128",
+		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			d := newDecider(t, render(t, compile(t, x.policy)))
@@ -201,8 +223,10 @@ func TestReport(t *testing.T) {
 		{"toolguard's own", closed, "toolguard.1: enforced"},
 		{"protect", strings.Replace(closed, "protect = false", "protect = true", 1) + workspace, "protect.1: enforced, a part of it"},
 		{"secrets", strings.Replace(closed, "secrets = false", "secrets = true", 1) + workspace, "secrets.1: enforced, deleted"},
-		{"a folder that takes secrets in", strings.Replace(closed, "secrets = false", "secrets = true", 1) + workspace + path("x", "read", "create", "secret"),
-			"fs.2: partly, moved here with secrets"},
+		{
+			"a folder that takes secrets in", strings.Replace(closed, "secrets = false", "secrets = true", 1) + workspace + path("x", "read", "create", "secret"),
+			"fs.2: partly, moved here with secrets",
+		},
 		{"another layer", closed + workspace + global(path(".", "read")), "global.fs.1: enforced"},
 		{"the tool layer", closed + "[gate]\nstrict = true\n", "gate.strict: not enforceable, calls of tools"},
 	} {

@@ -26,9 +26,10 @@ type row struct {
 	advisory bool
 }
 
-func enforced() row                       { return row{status: policy.Enforced, by: bySeatbelt} }
-func enforcedBy(by string) row            { return row{status: policy.Enforced, by: by} }
-func stricter(why string) row             { return row{policy.Enforced, why, bySeatbelt, true, false} }
+func enforced() row            { return row{status: policy.Enforced, by: bySeatbelt} }
+func enforcedBy(by string) row { return row{status: policy.Enforced, by: by} }
+func stricter(why string) row  { return row{policy.Enforced, why, bySeatbelt, true, false} }
+
 func partly(why string) row               { return row{status: policy.Partly, why: why, by: bySeatbelt} }
 func notEnforceable(why string) row       { return row{why: why, by: bySeatbelt} }
 func notEnforceableBy(by, why string) row { return row{why: why, by: by} }
