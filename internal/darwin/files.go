@@ -156,7 +156,7 @@ func (p *profile) decide(r *region, ops operations) *decision {
 		fmt.Fprintln(&key, c.allow)
 		for v, match := range c.at {
 			if match > 0 {
-				fmt.Fprintln(&key, r.variables[v].matches[match-1])
+				key.WriteString(r.variables[v].matches[match-1].key)
 			}
 		}
 	}
@@ -203,7 +203,7 @@ func (p *profile) patternBetween(up, r *region) bool {
 			}
 			for _, q := range t.Patterns() {
 				everywhere := q.FS.Entry
-				if p.follows(q) {
+				if p.following[q] {
 					everywhere.Path = "/"
 				}
 				if matchesBetween(&everywhere, up.path, r.path) {

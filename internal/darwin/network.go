@@ -1,9 +1,11 @@
 package darwin
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/netname"
@@ -55,6 +57,7 @@ func isEverywhere(n *policy.CompiledNet) bool {
 	return n.Host == "" || n.Prefix.IsValid() && n.Prefix.IsSingleIP() && n.Prefix.Addr().IsUnspecified()
 }
 
+// networkRules returns the rules, denials first: a grant is written only where every layer allows it.
 func (p *profile) networkRules() (lines []string) {
 	if p.c.DeniesNet() {
 		return nil
@@ -64,8 +67,7 @@ func (p *profile) networkRules() (lines []string) {
 			lines = append(lines, l)
 		}
 	}
-	open := p.isOpen()
-	if open {
+	if p.isOpen() {
 		add(`(allow network-outbound (remote ip "*:*"))`)
 		add(`(allow network-bind (local ip "*:*"))`)
 		add(`(allow network-inbound (local ip "*:*"))`)
@@ -73,44 +75,41 @@ func (p *profile) networkRules() (lines []string) {
 	if p.throughEgress() && p.egress != 0 {
 		add(`(allow network-outbound (remote tcp "localhost:%d"))`, p.egress)
 	}
-	for _, r := range p.c.Rules {
-		switch n := r.Net; {
-		case n == nil:
-		case n.OwnServers() && !open && p.listens(n):
-			add(`(allow network-bind (local ip "localhost:*"))`)
-			add(`(allow network-inbound (local ip "localhost:*"))`)
-		case n.OwnServers():
-		case n.Listen && n.Proto == "tcp" && !open && p.listens(n):
-			host := localhost
-			if isEverywhere(n) {
-				host = "*"
+	for _, allow := range []bool{false, true} {
+		for _, r := range p.c.Rules {
+			if n := r.Net; n != nil && n.Allow == allow && (allow || p.isOpen()) {
+				p.addressRules(n, add)
 			}
-			add(`(allow network-bind (local tcp "%s:%d"))`, host, n.Port)
-			add(`(allow network-inbound (local tcp "%s:%d"))`, host, n.Port)
-		case n.Listen && open && !n.Allow && n.Port != 0:
-			add(`(deny network-bind (local ip "*:%d"))`, n.Port)
-			add(`(deny network-inbound (local ip "*:%d"))`, n.Port)
-		case n.Listen || !isLoopback(n):
-		case open && !n.Allow:
-			protocol, port := n.Proto, fmt.Sprint(n.Port)
-			if n.EveryPort() {
-				protocol, port = "ip", "*"
-			}
-			if n.Proto != "" {
-				protocol = n.Proto
-			}
-			add(`(deny network-outbound (remote %s "localhost:%s"))`, protocol, port)
-		case !open && n.Allow && n.Port != 0 && p.connects(n):
-			add(`(allow network-outbound (remote %s "localhost:%d"))`, n.Proto, n.Port)
 		}
 	}
 	return lines
 }
 
+// addressRules adds what a rule denies on loopback, or what it and every layer allow there.
+func (p *profile) addressRules(n *policy.CompiledNet, add func(string, ...any)) {
+	protocol, host, port := cmp.Or(n.Proto, "ip"), localhost, "*"
+	if n.Port != 0 {
+		port = strconv.Itoa(n.Port)
+	}
+	switch {
+	case n.Listen && n.Allow && p.listens(n), n.Listen && !n.Allow:
+		if n.OwnServers() {
+			protocol = "ip"
+		} else if isEverywhere(n) || !n.Allow {
+			host = "*"
+		}
+		add(`(%s network-bind (local %s "%s:%s"))`, action(n.Allow), protocol, host, port)
+		add(`(%s network-inbound (local %s "%s:%s"))`, action(n.Allow), protocol, host, port)
+	case n.Listen || !isLoopback(n):
+	case !n.Allow, n.Port != 0 && p.connects(n):
+		add(`(%s network-outbound (remote %s "%s:%s"))`, action(n.Allow), protocol, host, port)
+	}
+}
+
 // listens reports whether every layer allows what a rule allows to listen on.
 func (p *profile) listens(n *policy.CompiledNet) bool {
-	if !n.Allow || !isLoopback(n) && !isEverywhere(n) {
-		return false
+	if n.Proto == "udp" || !isLoopback(n) && !isEverywhere(n) {
+		return false // the clients of a UDP server can have any port
 	}
 	addresses := netname.Loopback[:]
 	if isEverywhere(n) {

@@ -146,7 +146,22 @@ const mostNames = 24
 // links are sets of suffixes, each beneath the one before.
 type links struct {
 	sets  [][]suffix
-	whole bool // the path ends there
+	whole bool   // the path ends there
+	key   string // the same for equal links
+}
+
+func newLinks(whole bool, sets ...[]suffix) links {
+	var key strings.Builder
+	for _, set := range sets {
+		for _, s := range set {
+			for _, yes := range []bool{s.direct, s.folded, whole} {
+				key.WriteByte("01"[map[bool]int{true: 1}[yes]])
+			}
+			key.WriteString(s.last + "/" + s.names + "\x00")
+		}
+		key.WriteByte('\n')
+	}
+	return links{sets, whole, key.String()}
 }
 
 // regexes returns the regular expressions of which one matches a path beneath a point that has these suffixes.

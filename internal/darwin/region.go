@@ -16,6 +16,7 @@ type region struct {
 	depth     int
 	only      bool // the point alone: a symlink, beneath which is nothing
 	up        *region
+	point     outcome // whatever patterns match beneath
 	variables []variable
 	outcomes  []outcome // by combination
 }
@@ -76,6 +77,7 @@ func (p *profile) findRegions() error {
 	}
 	slices.SortFunc(p.regions, func(a, b *region) int { return cmp.Or(cmp.Compare(a.depth, b.depth), cmp.Compare(a.path, b.path)) })
 	for _, r := range p.regions {
+		r.point = p.allows(r.path)
 		for up := r.path; r.up == nil && up != "/"; {
 			up = path.Dir(up)
 			if a := at[up]; a != nil && !a.only {
@@ -91,6 +93,7 @@ func (p *profile) findRegions() error {
 		}
 		if !follow {
 			p.gain = p.createdCaps()
+			p.findFollowing()
 		}
 	}
 	return nil

@@ -28,7 +28,10 @@ type Profile struct {
 
 // Render compiles a policy. The error is a policy that is too complex to be rendered.
 func Render(c *policy.Compiled, o Options) (*Profile, error) {
-	p := &profile{c: c, names: map[string]string{}, egress: o.EgressPort}
+	p := &profile{c: c, names: map[string]string{}, following: map[*policy.Rule]bool{}, egress: o.EgressPort}
+	if len(c.Aliases) > 0 {
+		return nil, fmt.Errorf("%s is also %s by a bind mount: macOS has none, and no profile is for a machine that has", c.Aliases[0].From, c.Aliases[0].To)
+	}
 	p.line(systemPart)
 	if err := p.files(); err != nil {
 		return nil, err
@@ -52,6 +55,8 @@ type profile struct {
 	gain    policy.Caps // what a new file can have somewhere
 	emitted []*region   // those with a rule
 	moves   moves
+
+	following map[*policy.Rule]bool // patterns that also apply in other folders
 }
 
 func (p *profile) line(s string) {
@@ -85,11 +90,7 @@ func (p *profile) rule(allow bool, ops string, filters ...string) {
 		p.line(p.heading)
 		p.heading = ""
 	}
-	action := "deny"
-	if allow {
-		action = "allow"
-	}
-	p.line("(" + action + " " + ops)
+	p.line("(" + action(allow) + " " + ops)
 	seen := map[string]bool{}
 	for _, f := range filters {
 		if !seen[f] {
@@ -98,6 +99,13 @@ func (p *profile) rule(allow bool, ops string, filters ...string) {
 		seen[f] = true
 	}
 	p.line("  )")
+}
+
+func action(allow bool) string {
+	if allow {
+		return "allow"
+	}
+	return "deny"
 }
 
 // all returns a filter that matches where all of the filters do.

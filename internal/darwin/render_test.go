@@ -127,6 +127,9 @@ func TestDecisions(t *testing.T) {
 		{"a server", closed + "[[access.net]]\nhost = 'localhost'\nport = 80\nlisten = true\nallow = true\n", []string{
 			"+bind tcp localhost:80", "+accept tcp localhost:80", "-bind tcp x:80", "-connect tcp localhost:80",
 		}},
+		{"a port of the machine that is allowed all the same", strings.Replace(closed, "[access]", "[access]\ndefault = { net = 'allow' }", 1) + "[[access.net]]\nhost = 'localhost'\n[[access.net]]\nhost = 'localhost'\nport = 80\nallow = true\n", []string{
+			"+connect tcp localhost:80", "-connect tcp localhost:81", "+connect tcp x:81",
+		}},
 		{"every host but the machine", strings.Replace(closed, "[access]", "[access]\ndefault = { net = 'allow' }", 1) + "[[access.net]]\nhost = 'localhost'\n", []string{
 			"+connect tcp x:80", "+connect udp x:53", "-connect tcp localhost:80", "+bind tcp localhost:80", "+connect /private/var/run/mDNSResponder",
 		}},

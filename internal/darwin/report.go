@@ -105,7 +105,7 @@ func (p *profile) notes(r *policy.Rule) (notes []string) {
 	note(!pattern && p.moves.above[r.FS.Path], "the folders above it can't be created, removed or renamed")
 	note(pattern && len(r.FS.Names) > 0, "folders that are a part of it can't be created, removed or renamed")
 	note(r.FS.Caps&policy.Delete != 0 && p.gain&policy.Read&^r.FS.Caps != 0, "what can't be read can't be deleted: it could be renamed to where it can")
-	note(pattern && p.follows(r), "it also applies in other folders where files can be created, as folders can be moved there")
+	note(pattern && p.following[r], "it also applies in other folders where files can be created, as folders can be moved there")
 	return notes
 }
 

@@ -60,7 +60,7 @@ func (p *profile) listenRow(n *policy.CompiledNet) row {
 		return enforced()
 	case !n.Allow && !p.isOpen():
 		return enforced()
-	case !n.Allow && (isEverywhere(n) || n.EveryPort()):
+	case !n.Allow && (isEverywhere(n) || n.OwnServers()):
 		return enforced()
 	case !n.Allow:
 		return stricter("the port can't be listened on at any address")

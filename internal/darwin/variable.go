@@ -1,9 +1,7 @@
 package darwin
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
@@ -14,7 +12,7 @@ func (p *profile) addVariables(r *region, follow bool) {
 	for i, l := range p.layers() {
 		p.fsVariables(r, i, l, follow)
 		if s := inScope(l.Protect, r); len(s) > 0 {
-			restrict(r, i, policy.RestrictProtect, links{sets: [][]suffix{suffixes(s, r)}})
+			restrict(r, i, policy.RestrictProtect, newLinks(false, suffixes(s, r)))
 			partVariable(r, i, s, func(s *layerState, _ int) { s.part[policy.RestrictProtect] = true })
 		}
 		if s := inScope(l.Secrets, r); len(s) > 0 {
@@ -32,17 +30,17 @@ const alternations = 2
 
 // alternating returns the matches by which the deepest of two kinds decides: the first, third, … deny.
 func alternating(denied, exceptions []suffix) (matches []links) {
-	if len(exceptions) == 0 {
-		return []links{{sets: [][]suffix{denied}}}
+	if matches = append(matches, newLinks(false, denied)); len(exceptions) == 0 {
+		return matches
 	}
-	matches = append(matches, links{sets: [][]suffix{denied}}, links{sets: [][]suffix{exceptions}})
-	for sets := [][]suffix{exceptions, denied}; len(matches) < 2*alternations-1; {
-		matches = append(matches, links{sets: slices.Clone(sets)})
-		sets = append(sets, exceptions)
-		if len(matches) < 2*alternations-1 {
-			matches = append(matches, links{sets: slices.Clone(sets)})
+	var sets [][]suffix
+	for i := range 2*alternations - 2 {
+		if i%2 == 0 {
+			sets = append(sets, exceptions)
+		} else {
+			sets = append(sets, denied)
 		}
-		sets = append(sets, denied)
+		matches = append(matches, newLinks(false, slices.Clone(sets)...))
 	}
 	return matches
 }
@@ -59,7 +57,7 @@ func partVariable(r *region, layer int, rules []*policy.Rule, change func(*layer
 		parts = append(parts, partsOf(&rule.FS.Entry, r.path)...)
 	}
 	if len(parts) > 0 {
-		r.add(layer, []links{{sets: [][]suffix{parts}, whole: true}}, change)
+		r.add(layer, []links{newLinks(true, parts)}, change)
 	}
 }
 
@@ -68,36 +66,35 @@ func (p *profile) fsVariables(r *region, layer int, l *policy.Layer, follow bool
 	here := inScope(l.FS, r)
 	for _, same := range classes(here) {
 		rule := same[0]
-		r.add(layer, []links{{sets: [][]suffix{suffixes(same, r)}}}, func(s *layerState, _ int) { s.patterns = append(s.patterns, rule) })
+		r.add(layer, []links{newLinks(false, suffixes(same, r))}, func(s *layerState, _ int) { s.patterns = append(s.patterns, rule) })
 	}
 	if partVariable(r, layer, here, func(s *layerState, _ int) { s.partOfFS = true }); !follow {
 		return
 	}
 	var elsewhere []*policy.Rule
 	for _, q := range l.FS.Patterns() {
-		if p.follows(q) && !fspath.Within(r.path, q.FS.Path) {
+		if p.following[q] && !fspath.Within(r.path, q.FS.Path) {
 			elsewhere = append(elsewhere, q)
 		}
 	}
-	if len(elsewhere) == 0 || p.createdWithout(r)&policy.Create == 0 {
+	if len(elsewhere) == 0 || r.point.caps&policy.Create == 0 {
 		return
 	}
 	for _, same := range classes(elsewhere) {
 		caps := same[0].FS.Caps
-		r.add(layer, []links{{sets: [][]suffix{suffixes(same, r)}}}, func(s *layerState, _ int) { s.mask &= caps })
+		r.add(layer, []links{newLinks(false, suffixes(same, r))}, func(s *layerState, _ int) { s.mask &= caps })
 	}
 }
 
-// follows reports whether a pattern takes away what new files can have elsewhere, and folders can be moved out of its BASE or into it.
-func (p *profile) follows(q *policy.Rule) bool {
-	return p.gain&^q.FS.Caps != 0 && slices.ContainsFunc(p.regions, func(r *region) bool {
-		return fspath.Within(r.path, q.FS.Path) && p.createdWithout(r)&(policy.Create|policy.Delete) != 0
-	})
-}
-
-// createdWithout returns what a region's point allows, whatever patterns match beneath it.
-func (p *profile) createdWithout(r *region) policy.Caps {
-	return p.outcome(&region{path: r.path}, nil).caps
+// findFollowing finds the patterns that take away what new files can have elsewhere, if folders can be moved out of their BASE or into it.
+func (p *profile) findFollowing() {
+	for _, l := range p.layers() {
+		for _, q := range l.FS.Patterns() {
+			p.following[q] = p.gain&^q.FS.Caps != 0 && slices.ContainsFunc(p.regions, func(r *region) bool {
+				return fspath.Within(r.path, q.FS.Path) && r.point.caps&(policy.Create|policy.Delete) != 0
+			})
+		}
+	}
 }
 
 // classes groups rules by their capabilities and exemptions, in the order of the rules.
@@ -141,16 +138,16 @@ func suffixes(rules []*policy.Rule, r *region) (list []suffix) {
 
 // add adds a variable, or its effect to one with the same matches.
 func (r *region) add(layer int, matches []links, change func(*layerState, int)) {
-	var key strings.Builder
+	key := ""
 	for _, m := range matches {
-		fmt.Fprintln(&key, m)
+		key += m.key
 	}
 	e := effect{layer, change}
 	for i := range r.variables {
-		if v := &r.variables[i]; v.key == key.String() {
+		if v := &r.variables[i]; v.key == key {
 			v.effects = append(v.effects, e)
 			return
 		}
 	}
-	r.variables = append(r.variables, variable{key.String(), matches, []effect{e}})
+	r.variables = append(r.variables, variable{key, matches, []effect{e}})
 }
