@@ -6,6 +6,7 @@ func StatedGaps() []string {
 		"names, sizes, link targets and times of all files are visible, and so is the list of the root folder: programs need it to start",
 		"seatbelt decides on the two names of a rename separately: what may be read and deleted can be renamed to where it has more capabilities, " +
 			"which a copy would have too",
+		"a rename onto an existing file needs create and delete there, not update",
 		"a folder can be moved between folders where patterns of `unprotect` or `secret` rules differ; see the rows of those rules",
 		"seatbelt goes by paths: a hard link that was made before the session has the capabilities of its own path",
 		"letters beyond ASCII that volumes equate with those of ASCII (the Kelvin sign with k, the long s with s) aren't matched by a rule that denies",

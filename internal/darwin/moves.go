@@ -35,7 +35,7 @@ func (p *profile) aboveRules() {
 func (p *profile) above(rule string, replaceable bool, still, absent map[string]bool) {
 	for at := path.Dir(rule); at != "/"; at = path.Dir(at) {
 		caps := p.allows(at).caps
-		if caps&(policy.Delete|policy.Read) != 0 {
+		if linked := policy.Read | p.gain; caps&policy.Delete != 0 || caps&linked == linked {
 			still[at] = true
 		}
 		if caps&policy.Create != 0 && !replaceable {

@@ -73,7 +73,7 @@ func each(t *testing.T, n int, f func(g generator, text string, c *policy.Compil
 // A profile allows what the policy allows: no more, and as much where no row says that it's stricter.
 func TestNoMoreThanThePolicy(t *testing.T) {
 	decisions, strict := 0, 0
-	each(t, 60, func(g generator, text string, c *policy.Compiled, d *decider, p *darwin.Profile) {
+	each(t, 40, func(g generator, text string, c *policy.Compiled, d *decider, p *darwin.Profile) {
 		stricter := slices.ContainsFunc(p.Report, func(r policy.Enforceability) bool { return r.Stricter })
 		for range 150 {
 			at := g.path(5, "/Users/me/ws", "/private/tmp/d", "/Users/me", "/opt")
@@ -102,7 +102,7 @@ func TestNoMoreThanThePolicy(t *testing.T) {
 // By a rename of a folder nothing becomes readable, and no name appears that can't be created.
 func TestRenames(t *testing.T) {
 	moves := 0
-	each(t, 60, func(g generator, text string, c *policy.Compiled, d *decider, _ *darwin.Profile) {
+	each(t, 40, func(g generator, text string, c *policy.Compiled, d *decider, _ *darwin.Profile) {
 		for range 100 {
 			from, to := g.path(2, "/Users/me/ws", "/private/tmp/d"), g.path(2, "/Users/me/ws", "/private/tmp/d")
 			if strings.HasPrefix(to+"/", from+"/") || strings.HasPrefix(from+"/", to+"/") || !d.allows("file-write-unlink", from+"/") || !d.allows("file-write-create", to+"/") {

@@ -16,7 +16,7 @@ type region struct {
 	depth     int
 	only      bool // the point alone: a symlink, beneath which is nothing
 	up        *region
-	point     outcome // whatever patterns match beneath
+	most      policy.Caps // of all outcomes, without patterns of other folders
 	variables []variable
 	outcomes  []outcome // by combination
 }
@@ -77,7 +77,6 @@ func (p *profile) findRegions() error {
 	}
 	slices.SortFunc(p.regions, func(a, b *region) int { return cmp.Or(cmp.Compare(a.depth, b.depth), cmp.Compare(a.path, b.path)) })
 	for _, r := range p.regions {
-		r.point = p.allows(r.path)
 		for up := r.path; r.up == nil && up != "/"; {
 			up = path.Dir(up)
 			if a := at[up]; a != nil && !a.only {
@@ -99,11 +98,11 @@ func (p *profile) findRegions() error {
 	return nil
 }
 
-// createdCaps returns the capabilities that new files can have somewhere.
+// createdCaps returns the capabilities that new files can have somewhere, and sets those of each region.
 func (p *profile) createdCaps() (caps policy.Caps) {
 	for _, r := range p.regions {
 		for _, o := range r.outcomes {
-			if o.caps&policy.Create != 0 {
+			if r.most |= o.caps; o.caps&policy.Create != 0 {
 				caps |= o.caps
 			}
 		}

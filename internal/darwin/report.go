@@ -136,7 +136,7 @@ func (p *profile) takesIn(r *policy.Rule, k policy.Restriction) bool {
 		return false
 	}
 	return slices.ContainsFunc(p.regions, func(g *region) bool {
-		return (g.path != r.FS.Path || r.FS.Last != "") && g.outcomes[0].caps&policy.Delete != 0 && !g.outcomes[0].lifted[k]
+		return (g.path != r.FS.Path || r.FS.Last != "") && g.most&policy.Delete != 0 && !g.outcomes[0].lifted[k]
 	})
 }
 

@@ -77,7 +77,7 @@ func (p *profile) fsVariables(r *region, layer int, l *policy.Layer, follow bool
 			elsewhere = append(elsewhere, q)
 		}
 	}
-	if len(elsewhere) == 0 || r.point.caps&policy.Create == 0 {
+	if len(elsewhere) == 0 || r.most&policy.Create == 0 {
 		return
 	}
 	for _, same := range classes(elsewhere) {
@@ -91,7 +91,7 @@ func (p *profile) findFollowing() {
 	for _, l := range p.layers() {
 		for _, q := range l.FS.Patterns() {
 			p.following[q] = p.gain&^q.FS.Caps != 0 && slices.ContainsFunc(p.regions, func(r *region) bool {
-				return fspath.Within(r.path, q.FS.Path) && r.point.caps&(policy.Create|policy.Delete) != 0
+				return fspath.Within(r.path, q.FS.Path) && r.most&(policy.Create|policy.Delete) != 0
 			})
 		}
 	}
