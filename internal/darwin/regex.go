@@ -22,10 +22,7 @@ const (
 func namesRegex(names string, anyCase bool) string {
 	var b strings.Builder
 	if !anyCase {
-		for _, c := range []byte(names) {
-			b.WriteString(quoted(c))
-		}
-		return b.String()
+		return quoted(names)
 	}
 	var letters norm.Iter
 	for letters.InitString(norm.NFD, names); !letters.Done(); {
@@ -36,26 +33,30 @@ func namesRegex(names string, anyCase bool) string {
 		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
 			b.WriteString("[" + string(c|0x20) + string(c&^0x20) + "]")
 		default:
-			b.WriteString(quoted(c))
+			b.WriteString(quoted(letter))
 		}
 	}
 	return b.String()
 }
 
-// quoted returns a byte as a regular expression has it.
-func quoted(c byte) string {
-	if strings.IndexByte(`.*+?()[]{}^$|\`, c) >= 0 {
-		return `\` + string([]byte{c})
+// quoted returns names as a regular expression has them.
+func quoted(names string) string {
+	var b strings.Builder
+	for _, c := range []byte(names) {
+		if strings.IndexByte(`.*+?()[]{}^$|\`, c) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
 	}
-	return string([]byte{c})
+	return b.String()
 }
 
-// variants returns a letter with its marks in each case, composed and decomposed.
+// variants returns the regular expressions of a letter with its marks, in each case, composed and decomposed.
 func variants(letter string) (list []string) {
 	first, n := utf8.DecodeRuneInString(letter)
 	for r := first; ; {
 		for _, form := range []norm.Form{norm.NFD, norm.NFC} {
-			if v := form.String(string(r) + letter[n:]); !slices.Contains(list, v) {
+			if v := quoted(form.String(string(r) + letter[n:])); !slices.Contains(list, v) {
 				list = append(list, v)
 			}
 		}
