@@ -25,7 +25,8 @@
 //   - what can't be read can't be deleted, renamed, linked or cloned, and a link needs every capability that a new file can have somewhere;
 //   - the folders above a rule, and those that are a part of a pattern (.git of **/.git/hooks), can't be removed, renamed or cloned, nor
 //     created where a folder with other content could take their place;
-//   - a pattern that takes something away also applies in other folders where files can be created, because a folder can be moved there.
+//   - a pattern that takes something away also applies in other folders where files can be created, because a folder can be moved there; so
+//     do secrets in the private TMPDIR and in the folders of caches that built-in rules grant.
 //
 // # Threats
 //

@@ -16,6 +16,7 @@ func StatedGaps() []string {
 		"a descriptor that is open when the session starts (0, 1, 2, --pass-fd) isn't decided on again",
 		"denials are read from the unified log, which loses and merges some",
 		"denies too much: what can't be read can't be deleted or renamed",
+		"denies too much: in the private TMPDIR and in the folders of caches, files whose names are those of secrets can't be read",
 		"denies too much: folders above a rule, and folders that are a part of a pattern (.git, .github), can't be created, removed or renamed",
 		"denies too much: programs that verify certificates by trustd (those written in Go or Swift) can't, unless every host is allowed",
 		"denies too much: programs that ignore proxy variables reach no host that is allowed by name",

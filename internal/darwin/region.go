@@ -202,11 +202,13 @@ func (p *profile) apply(o *outcome, l *policy.Layer, s *layerState) {
 	o.caps &= caps
 }
 
-// exempts returns the kinds of restrictions that don't apply to what a rule grants. In the private TMPDIR they apply to all the same: a
-// folder could be moved from there into the workspace, or the other way.
+// exempts returns the kinds of restrictions that don't apply to what a rule grants. Of built-in rules, secrets apply wherever files can be
+// created, and protect in the private TMPDIR: a folder could be moved there from the workspace, or the other way.
 func (p *profile) exempts(r *policy.Rule) [policy.NumRestrictions]bool {
-	if r.Builtin() && p.c.TmpDir != "" && r.FS.Path == p.c.TmpDir {
-		return [policy.NumRestrictions]bool{}
+	e := r.FS.Exempts()
+	if r.Builtin() && r.FS.Caps&policy.Create != 0 {
+		e[policy.RestrictSecrets] = false
+		e[policy.RestrictProtect] = e[policy.RestrictProtect] && r.FS.Path != p.c.TmpDir
 	}
-	return r.FS.Exempts()
+	return e
 }

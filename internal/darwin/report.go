@@ -77,9 +77,7 @@ func (p *profile) fsRow(l *policy.Layer, r *policy.Rule) row {
 			"seatbelt can't compare their depths", other.ID))
 	case p.c.Pinned(r):
 		return partly("the file has several hard links, and seatbelt goes by the path: another of its names may have more capabilities")
-	case r.FS.Secret && r.FS.Caps&policy.Create != 0 && !p.exempts(r)[policy.RestrictSecrets]:
-		return stricter("secrets and protected files stay so in the private TMPDIR, as folders can be moved there")
-	case l.Secrets != nil && r.FS.Secret && p.takesIn(r, policy.RestrictSecrets):
+	case l.Secrets != nil && r.FS.Secret && p.exempts(r)[policy.RestrictSecrets] && p.takesIn(r, policy.RestrictSecrets):
 		return forMode(l.SecretsMode, "a folder could be moved here with secrets in it, which could then be read: leave out create, or write the paths of files")
 	case l.Protect != nil && r.FS.Unprotect && r.FS.Last != "" && p.takesIn(r, policy.RestrictProtect):
 		return forMode(l.Mode, "a folder could be made here with files that are protected elsewhere, and moved there: write the paths of files")
@@ -99,6 +97,7 @@ func (p *profile) notes(r *policy.Rule) (notes []string) {
 	}
 	_, differs := p.conflicts(r)
 	pattern := r.FS.Last != ""
+	note(p.exempts(r) != r.FS.Exempts(), "secrets in it can't be read, nor what is protected be written in the private TMPDIR: folders could be moved there")
 	note(differs, "where another pattern with other capabilities matches too, it grants what both grant")
 	note(slices.ContainsFunc(p.moves.lifted, func(g *region) bool { return g.path == r.FS.Path }),
 		"folders in it can't be removed or renamed: one could be made with files that are protected elsewhere")
