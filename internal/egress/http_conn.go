@@ -19,6 +19,8 @@ type httpConn struct {
 	c       *conn
 	proto   string // for denials: "http", or "tls" where TLS is intercepted
 	tlsHost string // the server name of the hello, which every request must be for
+	isProxy bool   // egress itself is the proxy: each request names its server
+	routed  string // that server's host and port, while up is connected to it
 	up      *upstream
 
 	stopClientCheck func() // of the current request
@@ -58,6 +60,9 @@ func (hc *httpConn) serveRequest() bool {
 		return false
 	}
 	hc.c.s = hc.c.s.current()
+	if hc.isProxy && !hc.route(r) {
+		return false
+	}
 	if v := hc.decide(r); !v.Allow {
 		hc.respond(http.StatusForbidden, hc.deny(r, v))
 		return false
@@ -287,6 +292,9 @@ func (hc *httpConn) rejectUnreadable(err error) {
 
 // origin returns the server as a URL.
 func (hc *httpConn) origin() string {
+	if hc.isProxy && hc.routed == "" {
+		return "http://localhost"
+	}
 	if hc.tlsHost != "" {
 		return "https://" + hc.c.hostPort(hc.tlsHost)
 	}

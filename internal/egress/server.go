@@ -44,7 +44,8 @@ type Server struct {
 	Denied     func(message.Denial)  // called with every denial; must not block
 	CA         *Authority            // for tls_intercept; required where Policy.Intercepts
 	Changes    <-chan Change         // later policies; may be nil
-	IsOwn      func(netip.Addr) bool // reports whether an address is the machine's own (OwnAddresses.Has)
+	Proxy      bool                  // clients name their servers, as to an HTTP proxy: nothing redirects them here
+	IsOwn      func(netip.Addr) bool // reports whether an address is the machine's own (package ownaddr)
 
 	dial                func(context.Context, netip.AddrPort) (net.Conn, error)
 	verify              *tls.Config   // verifies servers where TLS is intercepted
@@ -233,6 +234,10 @@ func (s *Server) serveConn(ctx context.Context, tcp *net.TCPConn) {
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.stop = context.AfterFunc(c.ctx, func() { tcp.Close() })
 	c.onClose(c.cancel)
+	if s.Proxy {
+		c.serveProxy()
+		return
+	}
 	to, by, err := s.Kernel.Original(c.client.addr, addrPortOf(tcp.LocalAddr()))
 	if err != nil {
 		c.reset()

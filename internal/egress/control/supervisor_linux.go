@@ -221,3 +221,12 @@ func (p *Supervisor) End() {
 	p.kill()
 	<-p.done
 }
+
+// readHosts updates the hosts in the instructions. The caller has locked mu.
+func (p *Supervisor) readHosts() {
+	hosts, err := HostsFor(p.instructions.Policy)
+	if err != nil {
+		p.reports.Lost(0, err.Error())
+	}
+	p.instructions.Hosts = hosts
+}

@@ -6,32 +6,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/allowlist"
 	"github.com/toolguard/toolguard/internal/egress"
 	"github.com/toolguard/toolguard/internal/egress/message"
+	"github.com/toolguard/toolguard/internal/egress/ownaddr"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// maxQueued limits the denials that wait to be sent.
-const maxQueued = 1024
-
 // Serve runs egress. The descriptor is a socket to toolguard; Serve returns when toolguard closes it.
 func Serve(fd int) error {
 	toolguard := os.NewFile(uintptr(fd), "toolguard")
-	r := &reporter{to: json.NewEncoder(toolguard), queue: make(chan message.Denial, maxQueued), done: make(chan struct{})}
+	r := newReporter(toolguard)
 	err := serve(json.NewDecoder(toolguard), r)
 	if err != nil {
 		_ = r.send(&message.Message{Error: err.Error()})
@@ -49,7 +42,7 @@ func serve(toolguard *json.Decoder, r *reporter) error {
 			return err
 		}
 	}
-	own, err := egress.ListOwnAddresses() // confine forbids new netlink sockets
+	own, err := ownaddr.List() // confine forbids new netlink sockets
 	if err != nil {
 		return err
 	}
@@ -80,135 +73,6 @@ func serve(toolguard *json.Decoder, r *reporter) error {
 	close(r.queue)
 	<-r.done
 	return err
-}
-
-// receivePolicies passes on later policies, and replies to each, until toolguard closes the socket.
-func receivePolicies(toolguard *json.Decoder, changes chan<- egress.Change, r *reporter) error {
-	for {
-		o, err := receive(toolguard)
-		if errors.Is(err, io.EOF) {
-			return context.Canceled
-		} else if err != nil {
-			return err
-		}
-		changes <- egress.Change{Policy: o.Policy, Generation: o.Generation, Hosts: o.Hosts, Done: func(err error) {
-			m := message.Message{Generation: o.Generation}
-			if err != nil {
-				m = message.Message{Error: err.Error()}
-			}
-			_ = r.send(&m) // fails only if toolguard has gone
-		}}
-	}
-}
-
-// receive receives instructions.
-func receive(toolguard *json.Decoder) (*message.Instructions, error) {
-	var text json.RawMessage
-	if err := toolguard.Decode(&text); err != nil {
-		return nil, err
-	}
-	var header struct{ Format int }
-	if err := json.Unmarshal(text, &header); err != nil {
-		return nil, err
-	}
-	if header.Format != message.Format {
-		return nil, errors.New("toolguard and toolguardd are of different versions: install both of one")
-	}
-	var o message.Instructions
-	err := json.Unmarshal(text, &o)
-	if err == nil && o.Policy == nil {
-		err = errors.New("the instructions have no policy")
-	}
-	return &o, err
-}
-
-// intercepts reports whether TLS ends here, by this policy or a later one: a session that has an authority keeps it.
-func intercepts(o *message.Instructions) bool { return o.Policy.Intercepts() || len(o.Authority) > 0 }
-
-// authority returns the session's authority, if it needs one. A new one is added to the ready message, for later processes.
-func authority(o *message.Instructions, ready *message.Message) (*egress.Authority, error) {
-	if !intercepts(o) {
-		return nil, nil
-	}
-	if len(o.Authority) > 0 {
-		ca := &egress.Authority{}
-		return ca, json.Unmarshal(o.Authority, ca)
-	}
-	ca, err := egress.NewAuthority()
-	if err != nil {
-		return nil, err
-	}
-	ready.Bundle = ca.Bundle()
-	ready.Authority, err = json.Marshal(ca)
-	return ca, err
-}
-
-// listeners returns the inherited sockets.
-func listeners(o *message.Instructions) (tcp []*net.TCPListener, udp []*net.UDPConn, err error) {
-	for _, fd := range o.TCP {
-		f := os.NewFile(uintptr(fd), "tcp")
-		l, err := net.FileListener(f)
-		_ = f.Close()
-		if err != nil {
-			return nil, nil, err
-		}
-		tcp = append(tcp, l.(*net.TCPListener))
-	}
-	for _, fd := range o.UDP {
-		f := os.NewFile(uintptr(fd), "udp")
-		c, err := net.FilePacketConn(f)
-		_ = f.Close()
-		if err != nil {
-			return nil, nil, err
-		}
-		udp = append(udp, c.(*net.UDPConn))
-	}
-	return tcp, udp, nil
-}
-
-// reporter sends denials without blocking egress.
-type reporter struct {
-	mu    sync.Mutex
-	to    *json.Encoder
-	queue chan message.Denial
-	lost  atomic.Uint64
-	done  chan struct{}
-}
-
-func (r *reporter) send(m *message.Message) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.to.Encode(m)
-}
-
-func (r *reporter) queueDenial(d message.Denial) {
-	select {
-	case r.queue <- d:
-	default:
-		r.lost.Add(1)
-	}
-}
-
-func (r *reporter) sendDenials() {
-	defer close(r.done)
-	for d := range r.queue {
-		_ = r.send(&message.Message{Denial: &d, Lost: r.lost.Swap(0)}) // fails only if toolguard has gone
-	}
-	if n := r.lost.Swap(0); n > 0 {
-		_ = r.send(&message.Message{Lost: n})
-	}
-}
-
-// sendHeartbeats shows that egress doesn't hang.
-func (r *reporter) sendHeartbeats(ctx context.Context) {
-	for beats := time.Tick(message.HeartbeatInterval); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-beats:
-			_ = r.send(&message.Message{}) // fails only if toolguard has gone
-		}
-	}
 }
 
 // confine removes everything that egress doesn't need from this process: the terminal, root, files, other programs and processes.
@@ -246,9 +110,6 @@ func allowFiles() {
 		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: maxFiles, Max: max(l.Max, maxFiles)})
 	}
 }
-
-// maxMemory is more than the maximum number of connections needs.
-const maxMemory = 1 << 30
 
 // limitMemory prevents a session from making egress use all memory. Above half of the limit Go collects garbage more often.
 func limitMemory() error {

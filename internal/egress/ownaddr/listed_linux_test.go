@@ -1,4 +1,4 @@
-package egress
+package ownaddr
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ func ownAddresses(t *testing.T) error {
 	if err := nettest.Loopback("93.184.215.1", "93.184.215.9", "2a00:1450::1"); err != nil {
 		return err
 	}
-	o, err := ListOwnAddresses()
+	o, err := List()
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func ownAddresses(t *testing.T) error {
 		}, []string{"151.101.1.1"}},
 		{"the list broken", func() (err error) {
 			o.Close()
-			if o, err = ListOwnAddresses(); err != nil {
+			if o, err = List(); err != nil {
 				return err
 			}
 			for late := true; late; late = o.changed() { // some notifications of earlier changes are late

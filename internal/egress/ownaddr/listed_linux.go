@@ -1,4 +1,4 @@
-package egress
+package ownaddr
 
 import (
 	"errors"
@@ -7,15 +7,18 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
-// OwnAddresses are the addresses of this network namespace. By them a session could reach local services that a firewall hides from other
-// hosts. They are listed at the start and after each change. While listing fails, every address counts as own.
-type OwnAddresses struct {
+// listTimeout bounds the kernel's answer.
+const listTimeout = 10 * time.Second
+
+// Listed are the addresses of this network namespace. They are listed at the start and after each change. While listing fails, every address counts as own.
+type Listed struct {
 	mu      sync.Mutex
 	changes *nl.NetlinkSocket
 	handle  *netlink.Handle
@@ -24,9 +27,9 @@ type OwnAddresses struct {
 	nets    []netip.Prefix
 }
 
-// ListOwnAddresses lists the addresses. It opens all sockets that later lists need, so that these need no privilege and no socket.
-func ListOwnAddresses() (_ *OwnAddresses, err error) {
-	o := &OwnAddresses{}
+// List lists the addresses. It opens all sockets that later lists need, so that these need no privilege and no socket.
+func List() (_ *Listed, err error) {
+	o := &Listed{}
 	defer func() {
 		if err != nil {
 			o.Close()
@@ -41,7 +44,7 @@ func ListOwnAddresses() (_ *OwnAddresses, err error) {
 		return nil, err
 	}
 	// The kernel filters what it lists (Linux 4.20).
-	if err = errors.Join(o.handle.SetStrictCheck(true), o.handle.SetSocketTimeout(dialTimeout)); err != nil {
+	if err = errors.Join(o.handle.SetStrictCheck(true), o.handle.SetSocketTimeout(listTimeout)); err != nil {
 		return nil, err
 	}
 	if err = o.list(); err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -52,7 +55,7 @@ func ListOwnAddresses() (_ *OwnAddresses, err error) {
 }
 
 // Close closes the sockets. Has must not be called afterwards.
-func (o *OwnAddresses) Close() {
+func (o *Listed) Close() {
 	if o.changes != nil {
 		o.changes.Close()
 	}
@@ -62,7 +65,7 @@ func (o *OwnAddresses) Close() {
 }
 
 // Has reports whether an address is the machine's own, or whether that is unknown.
-func (o *OwnAddresses) Has(addr netip.Addr) bool {
+func (o *Listed) Has(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,7 +77,7 @@ func (o *OwnAddresses) Has(addr netip.Addr) bool {
 
 // changed reads the kernel's notifications. The kernel sends them before the address is usable (__inet_insert_ifa, __ipv6_ifa_notify). A
 // lost notification (ENOBUFS) counts as a change, and so does every call after the subscription fails.
-func (o *OwnAddresses) changed() (changed bool) {
+func (o *Listed) changed() (changed bool) {
 	for {
 		var first [1]byte
 		switch _, err := unix.Read(o.changes.GetFd(), first[:]); {
@@ -89,7 +92,7 @@ func (o *OwnAddresses) changed() (changed bool) {
 
 // list lists the addresses of all devices, and the rest of the local routing table (ip route add local …): routes without a preferred
 // source, which a sender uses as its own address. A change during the list is an error.
-func (o *OwnAddresses) list() error {
+func (o *Listed) list() error {
 	o.addrs, o.nets = map[netip.Addr]bool{}, nil
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		addrs, err := o.handle.AddrList(nil, family)
@@ -113,7 +116,7 @@ func (o *OwnAddresses) list() error {
 	return nil
 }
 
-func (o *OwnAddresses) add(n *net.IPNet) {
+func (o *Listed) add(n *net.IPNet) {
 	addr, _ := netip.AddrFromSlice(n.IP)
 	if bits, size := n.Mask.Size(); bits < size {
 		o.nets = append(o.nets, netip.PrefixFrom(addr, bits))

@@ -68,11 +68,11 @@ func hostsLine(line string) (addr netip.Addr, names []string) {
 	return addr, names
 }
 
-// readHosts updates the hosts in the instructions. The caller has locked mu.
-func (p *Supervisor) readHosts() {
-	hosts, err := hostsFor(hostsFile, p.instructions.Policy)
+// HostsFor returns the addresses in this machine's hosts file of the names that a policy has rules for. With an error it returns what it could read.
+func HostsFor(c *policy.Compiled) (map[string][]netip.Addr, error) {
+	hosts, err := hostsFor(hostsFile, c)
 	if err != nil {
-		p.reports.Lost(0, fmt.Sprintf("not all names of %s are used: %v", hostsFile, err))
+		err = fmt.Errorf("not all names of %s are used: %w", hostsFile, err)
 	}
-	p.instructions.Hosts = hosts
+	return hosts, err
 }
