@@ -14,6 +14,7 @@ func main() {
 	if len(os.Args) == 4 && os.Args[1] == launch.StageFlag {
 		os.Exit(launch.RunStage(os.Args[2:]))
 	}
+	launch.RunLimitStage()
 	growStack()
 	a := &app{in: os.Stdin, out: output.NewFile(os.Stdout), err: output.NewFile(os.Stderr)}
 	os.Exit(a.run(os.Args[1:]))

@@ -104,3 +104,11 @@ func newerAllowed(c *policy.Compiled) []int {
 	}
 	return out
 }
+
+// auditArch returns the AUDIT_ARCH_ value of a machine.
+func (m machine) auditArch() uint32 {
+	if m == arm64 {
+		return archAARCH64
+	}
+	return archX8664
+}

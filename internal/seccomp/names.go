@@ -71,14 +71,6 @@ func (m machine) number(name string) (nr int, ok bool) {
 	return int(c.nr[m]), true
 }
 
-// auditArch returns the AUDIT_ARCH_ value of a machine.
-func (m machine) auditArch() uint32 {
-	if m == arm64 {
-		return archAARCH64
-	}
-	return archX8664
-}
-
 // Name returns the name of a system call in the audit records, or "": arch is an AUDIT_ARCH_ value, and a number with the x32 bit
 // names the x32 call.
 func Name(archID uint32, nr int) string {

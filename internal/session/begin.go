@@ -17,6 +17,8 @@ type Session struct {
 	preflight  *launch.Preflight
 	askDaemon  backend.AskState // requests toolguardd's state, once
 	unrestored error            // why auditing couldn't be restored after the run
+
+	withoutDenials bool // denials are not reported
 }
 
 // Begin makes a session. The caller must Close it, whether it ran or not. With withoutDenials, denials are enforced and not reported,
@@ -30,7 +32,7 @@ func Begin(withoutDenials, daemon bool) (*Session, error) {
 	if err != nil {
 		return nil, errors.Join(err, preflight.Close())
 	}
-	return &Session{Tmp: dir, remove: remove, preflight: preflight, askDaemon: ask}, nil
+	return &Session{Tmp: dir, remove: remove, preflight: preflight, askDaemon: ask, withoutDenials: withoutDenials}, nil
 }
 
 // Close removes the TMPDIR with its contents, unless the command lingers, and ends the preflight work.

@@ -3,8 +3,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/seccomp"
@@ -12,17 +10,6 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
-
-// canonical returns the path of a file with symlinks and ".." resolved in order, or the unchanged path if that fails.
-func (c *Config) canonical(file string) string {
-	if dir, err := os.Getwd(); err == nil && !filepath.IsAbs(file) {
-		file = dir + "/" + file
-	}
-	if real, err := c.Policy.ResolveTarget(c.System, file, true); err == nil {
-		return real
-	}
-	return file
-}
 
 // program returns the program to execute, with its environment.
 func (r *run) program() (*launch.Command, error) {

@@ -3,6 +3,9 @@ package session
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
@@ -53,4 +56,29 @@ func (c *Config) notice(format string, args ...any) {
 	if c.Notice != nil {
 		c.Notice(fmt.Sprintf(format, args...))
 	}
+}
+
+// canonical returns the path of a file with symlinks and ".." resolved in order, or the unchanged path if that fails.
+func (c *Config) canonical(file string) string {
+	if dir, err := os.Getwd(); err == nil && !filepath.IsAbs(file) {
+		file = dir + "/" + file
+	}
+	if real, err := c.Policy.ResolveTarget(c.System, file, true); err == nil {
+		return real
+	}
+	return file
+}
+
+// recordTime bounds how long a start waits until its event is written. A slow pipe gets it later, or the loss is reported at the end.
+const recordTime = 100 * time.Millisecond
+
+// recorded returns an error if the session's events can't be written.
+func (c *Config) recorded() error {
+	if c.Events == nil {
+		return nil
+	}
+	if err := c.Events.Await(recordTime); err != nil {
+		return fmt.Errorf("%w: %w; write them to another file, or remove --events", ErrUnrecorded, err)
+	}
+	return nil
 }

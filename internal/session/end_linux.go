@@ -1,53 +1,14 @@
 package session
 
 import (
-	"fmt"
-	"syscall"
-	"time"
-
-	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
 	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
-// policyLimit is the limit that ended the session.
-type policyLimit struct {
-	name     string
-	position policy.Position
-}
-
 // startClock ends all processes of the session when its wall time is up: a process that traces the first one can prevent waiting for it. The
 // returned function stops the clock.
 func (r *run) startClock() (stop func()) {
-	w := r.cfg.Policy.Limits.WallTime
-	if w.D <= 0 {
-		return func() {}
-	}
-	r.supervisor.IgnoreTerminal()
-	stopped := make(chan struct{})
-	go func() {
-		ended := func(wait time.Duration) bool {
-			select {
-			case <-stopped:
-				return true
-			case <-time.After(wait):
-				return false
-			}
-		}
-		if ended(w.D) {
-			return
-		}
-		r.limit.Store(&policyLimit{"wall_time", w.Position})
-		r.processes().Signal(syscall.SIGTERM)
-		r.processes().Signal(syscall.SIGCONT)
-		if ended(launch.Grace) {
-			return
-		}
-		late := time.Now().Add(launch.Patience)
-		r.processes().Kill(func(wait time.Duration) bool { return ended(wait) || time.Now().After(late) })
-		r.abortWait()
-	}()
-	return func() { close(stopped) }
+	return startClock(r.cfg.Policy, r.supervisor, r.processes, &r.limit, r.abortWait)
 }
 
 func (r *run) end(e launch.Exit) {
@@ -90,11 +51,4 @@ func (r *run) endOrphans() {
 	if r.group != nil {
 		r.endGroup()
 	}
-}
-
-func countProcesses(n int) string {
-	if n == 1 {
-		return "1 process"
-	}
-	return fmt.Sprintf("%d processes", n)
 }

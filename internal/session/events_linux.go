@@ -2,7 +2,6 @@ package session
 
 import (
 	"os"
-	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -49,15 +48,5 @@ func (r *run) exit() *event.Exit {
 	if r.last == nil {
 		return nil
 	}
-	e := r.last
-	exit := &event.Exit{
-		Code: r.result.Code, Wall: time.Since(r.began), Denials: r.result.Total, Orphans: r.result.Orphans,
-		User: time.Duration(e.Usage.Utime.Nano()), System: time.Duration(e.Usage.Stime.Nano()),
-		MaxRSS: uint64(e.Usage.Maxrss) * 1024, // Linux counts in KiB (getrusage(2))
-		Usage:  r.usage,
-	}
-	if e.Status.Signaled() {
-		exit.Signal = int(e.Status.Signal())
-	}
-	return exit
+	return exitEvent(r.last, &r.result, r.began, r.usage)
 }

@@ -11,6 +11,7 @@ import (
 var must = childtest.Must
 
 func TestMain(m *testing.M) {
+	runAsProgram()
 	childtest.Main(m, func(order string) (any, error) {
 		do, ok := orders[order]
 		if !ok {

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !darwin
 
 package session
 
@@ -7,8 +7,6 @@ import (
 
 	"github.com/toolguard/toolguard/internal/session/backend"
 )
-
-func prefetchState(bool) backend.AskState { return backend.AskDaemon }
 
 // Run always fails on this platform.
 func (s *Session) Run(cfg Config) (Result, error) {

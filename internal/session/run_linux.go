@@ -212,7 +212,7 @@ func (r *run) abandon() {
 func (r *run) start() (pid int, err error) {
 	r.began = time.Now()
 	r.emit(r.startEvent())
-	if err := r.recorded(); err != nil {
+	if err := r.cfg.recorded(); err != nil {
 		return 0, err
 	}
 	r.noticePermissions()
@@ -222,22 +222,10 @@ func (r *run) start() (pid int, err error) {
 	}
 	r.supervisor.SetPID(pid)
 	if r.cmd.Process != nil {
+		if r.cmd.Process != nil {
 		r.supervisor.SetCommand(r.cmd.Process)
+	}
 		r.wrapper.Store(int64(pid))
 	}
 	return pid, nil
-}
-
-// recordTime bounds how long a start waits until its event is written. A slow pipe gets it later, or the loss is reported at the end.
-const recordTime = 100 * time.Millisecond
-
-// recorded returns an error if the session's events can't be written.
-func (r *run) recorded() error {
-	if r.cfg.Events == nil {
-		return nil
-	}
-	if err := r.cfg.Events.Await(recordTime); err != nil {
-		return fmt.Errorf("%w: %w; write them to another file, or remove --events", ErrUnrecorded, err)
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -51,4 +52,28 @@ func degraded(notes []policy.Enforceability) (list []string) {
 		list = append(list, ids+": "+first.Why)
 	}
 	return list
+}
+
+// executionDenied returns by which rule the policy doesn't let the command's program be executed; "": it lets it.
+func (c *Config) executionDenied(program string) string {
+	p, path := c.Policy, c.canonical(program)
+	if v := p.CheckFS(path, policy.Execute); !v.Allow {
+		return "the policy denies execute on " + path + ": " + decidingRule(p, v)
+	}
+	if v := p.CheckCommand(path, c.Argv); !v.Allow {
+		why := "the policy doesn't list this command: " + decidingRule(p, v)
+		if called := p.NameMismatch(v, c.Argv[0]); called != "" {
+			why += ": " + called
+		}
+		return why
+	}
+	return ""
+}
+
+func decidingRule(c *policy.Compiled, v policy.Verdict) string {
+	if v.Rule < 0 {
+		return string(v.Reason)
+	}
+	rule := c.Rules[v.Rule]
+	return fmt.Sprintf("%s, rule %s (%s)", v.Reason, rule.ID, rule.Position)
 }

@@ -31,29 +31,14 @@ func (r *run) startErrorReason(err error) string {
 	case !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EPERM):
 		return err.Error()
 	}
-	c, path := r.cfg.Policy, r.cfg.canonical(r.cmd.Path)
-	if v := c.CheckFS(path, policy.Execute); !v.Allow {
-		return "the policy denies execute on " + path + ": " + r.decidingRule(v)
-	}
-	if v := c.CheckCommand(path, r.cfg.Argv); !v.Allow {
-		why := "the policy doesn't list this command: " + r.decidingRule(v)
-		if called := c.NameMismatch(v, r.cfg.Argv[0]); called != "" {
-			why += ": " + called
-		}
+	if why := r.cfg.executionDenied(r.cmd.Path); why != "" {
 		return why
 	}
-	if v := c.CheckCommand(path, []string{r.cmd.Path}); v.Reason == policy.ArgsNotListed {
+	c := r.cfg.Policy
+	if v := c.CheckCommand(r.cfg.canonical(r.cmd.Path), []string{r.cmd.Path}); v.Reason == policy.ArgsNotListed {
 		if called := c.NameMismatch(v, r.cmd.Path); called != "" {
-			return "the policy doesn't list this command: " + r.decidingRule(v) + ": " + called
+			return "the policy doesn't list this command: " + decidingRule(c, v) + ": " + called
 		}
 	}
 	return err.Error()
-}
-
-func (r *run) decidingRule(v policy.Verdict) string {
-	if v.Rule < 0 {
-		return string(v.Reason)
-	}
-	rule := r.cfg.Policy.Rules[v.Rule]
-	return fmt.Sprintf("%s, rule %s (%s)", v.Reason, rule.ID, rule.Position)
 }

@@ -40,10 +40,11 @@ type BackendState struct {
 
 // Machine has what this machine can enforce for this user.
 type Machine struct {
-	Probes   []Probe        `json:"probes"`
-	Backends []BackendState `json:"backends"`
-	Auto     string         `json:"auto"`              // the backend that is selected by default; "": none can be used
-	Instead  string         `json:"instead,omitempty"` // how to get one that enforces more
+	Probes    []Probe        `json:"probes"`
+	Backends  []BackendState `json:"backends"`
+	Supported bool           `json:"supported"`         // some backend can be used
+	Auto      string         `json:"auto"`              // the backend that is selected by default; "": none can be used
+	Instead   string         `json:"instead,omitempty"` // how to get one that enforces more
 }
 
 // Offer is a feature of policies, and whether the default backend enforces it here.
@@ -56,12 +57,15 @@ type Offer struct {
 // Offers returns the features, the most common ones first.
 func (m Machine) Offers() []Offer {
 	bpf, has := m.Auto == "bpf", m.found
-	offers := []Offer{
-		{"files by path, programs, system calls, variables, run time", m.Auto != "", "nothing is started"},
-		{"files by pattern, exceptions beneath a grant, protected files", bpf, m.exceptions()},
-		{"the network by host, address, path and method", has(probedNet), "all of it, none of it, or by TCP port (Linux 6.7)"},
-		{"limits of memory, processes, processor time, disk traffic", has(probedCgroup), "a policy with them is rejected"},
-		{"reports of denials, with the rule that decided", bpf || has(probedAudit), "denials are enforced, and show only as failed operations"},
+	offers := m.macOffers()
+	if !slices.ContainsFunc(m.Probes, func(p Probe) bool { return p.Name == probedSandboxExec }) {
+		offers = []Offer{
+			{"files by path, programs, system calls, variables, run time", m.Auto != "", "nothing is started"},
+			{"files by pattern, exceptions beneath a grant, protected files", bpf, m.exceptions()},
+			{"the network by host, address, path and method", has(probedNet), "all of it, none of it, or by TCP port (Linux 6.7)"},
+			{"limits of memory, processes, processor time, disk traffic", has(probedCgroup), "a policy with them is rejected"},
+			{"reports of denials, with the rule that decided", bpf || has(probedAudit), "denials are enforced, and show only as failed operations"},
+		}
 	}
 	for i := range offers {
 		if offers[i].Yes {
@@ -122,4 +126,16 @@ func (m Machine) found(name string) bool {
 }
 
 // Doctor probes the machine. It starts nothing and changes nothing.
-func Doctor() Machine { return doctor() }
+func Doctor() Machine {
+	m := doctor()
+	m.Supported = m.Auto != ""
+	return m
+}
+
+// found converts an error to a result.
+func found(err error) Tri {
+	if err != nil {
+		return No
+	}
+	return Yes
+}

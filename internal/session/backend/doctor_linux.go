@@ -62,14 +62,6 @@ func (m *Machine) askDaemon(ask AskState) {
 	}
 }
 
-// found converts an error to a result.
-func found(err error) Tri {
-	if err != nil {
-		return No
-	}
-	return Yes
-}
-
 func probeKernel() Probe {
 	var u unix.Utsname
 	p := Probe{Name: "kernel", Needs: "everything", Result: found(unix.Uname(&u))}

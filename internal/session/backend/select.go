@@ -23,6 +23,7 @@ type Backend struct {
 	Maker   Maker                         // the process that makes the session in the kernel
 	Image   *image.Image                  // the image of the reported policy, if this process makes the session
 	Client  *api.Client                   // of toolguardd, if it makes the session
+	Mac     *Mac                          // of the seatbelt backend; nil: another one
 
 	Wrap   func(*policy.Compiled) (*launch.Wrapper, error) // prepares the program within which the command starts; nil: none
 	Others []func() (Backend, error)                       // those that are tried if this one can't enforce the policy

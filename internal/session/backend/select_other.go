@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !darwin
 
 package backend
 
@@ -16,23 +16,9 @@ var errPlatform = errors.New("this build has no backend for " + runtime.GOOS + "
 
 func automatic(string, AskState) (Backend, error)           { return Backend{}, errPlatform }
 func named(string, string, AskState) (Backend, bool, error) { return Backend{}, false, nil }
-func instead(*Backend, string, string) string               { return "" }
-func protectsMore([]policy.Enforceability) bool             { return false }
-func AskDaemon() (state, error)                             { return state{}, errPlatform }
-
-type (
-	state   struct{}
-	Network struct{}
-)
-
-func (*Network) close() {}
-
-const settingsFile = ""
-
-func daemonSetting(string) (value, where string, err error) { return "", "", nil }
 
 func doctor() Machine {
 	return Machine{Probes: []Probe{{
-		Name: "platform", Needs: "everything", Result: No, Detail: runtime.GOOS + "/" + runtime.GOARCH, Fix: "use Linux",
+		Name: "platform", Needs: "everything", Result: No, Detail: runtime.GOOS + "/" + runtime.GOARCH, Fix: "use Linux or macOS",
 	}}}
 }

@@ -17,9 +17,6 @@ import (
 // drainTime bounds how long the end of a session waits for pending denials. Only after a flood there are many.
 const drainTime = time.Minute
 
-// maxListed bounds the different denials that are kept for the report. The events have all.
-const maxListed = 1000
-
 // Collector collects the denials of one session: it emits new ones at once, counts repeated ones, and keeps the different ones for the report.
 type Collector struct {
 	cfg     Config
@@ -44,25 +41,16 @@ type Collector struct {
 	networkCounts         func() cgroupsock.Counts // of its network; nil: none, or it has ended
 	networkLossesReported uint64
 
-	keep  int // the maximum length of list
-	list  []Denial
-	at    map[denialKey]int
-	total uint64
-	more  uint64 // denials of what the policy allows
-	lost  uint64
-	why   string // why denials were lost; "": none were
+	tally
 }
-
-// denialKey is what makes two denials the same to a reader of the report.
-type denialKey struct{ resource, capability, target, reason, rule string }
 
 // NewCollector returns a collector for the run of a command, which ends with a report.
 func NewCollector(cfg Config) *Collector { return newCollector(cfg, maxListed) }
 
 func newCollector(cfg Config, keep int) *Collector {
 	return &Collector{
-		cfg: cfg, policy: cfg.Policy, self: cfg.Self, repeats: repeats{}, ancestors: map[int][]event.Process{}, at: map[denialKey]int{},
-		keep: keep,
+		cfg: cfg, policy: cfg.Policy, self: cfg.Self, repeats: repeats{}, ancestors: map[int][]event.Process{},
+		tally: newTally(keep),
 	}
 }
 
@@ -182,10 +170,7 @@ func (d *Collector) LimitMet(name string, position policy.Position, times uint64
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.emitDenial(d.about(event.Event{
-		Kind: event.Denial, Resource: "limits", Capability: name, Target: name, Mechanism: "supervisor", Count: times,
-		Reason: string(policy.Limit), Rule: "limits." + name, Place: position.String(),
-	}))
+	d.emitDenial(d.about(limitEvent(name, position, times)))
 }
 
 func (d *Collector) emitDenial(e event.Event) {
@@ -201,21 +186,6 @@ func (d *Collector) emit(e event.Event) {
 
 // about sets the fields that all events of the session have.
 func (d *Collector) about(e event.Event) event.Event { return d.cfg.About(d.policy, e) }
-
-func (d *Collector) count(e event.Event, n uint64) {
-	if e.Reason == string(policy.EngineError) {
-		d.more += n
-		return
-	}
-	d.total += n
-	key := denialKey{e.Resource, e.Capability, e.Target, e.Reason, e.Rule}
-	if i, ok := d.at[key]; ok {
-		d.list[i].Count += n
-	} else if len(d.list) < d.keep {
-		d.at[key] = len(d.list)
-		d.list = append(d.list, Denial{Event: e.Clean(), Count: n})
-	}
-}
 
 // Drain collects the pending denials, and reports losses. end ends the session in the kernel, and returns its counts.
 func (d *Collector) Drain(end func() loader.Counts) {
@@ -269,7 +239,7 @@ func (d *Collector) visible() bool {
 func (d *Collector) Summary() Summary {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := Summary{Denials: d.list, Total: d.total, More: d.more, Visible: d.visible(), Lost: d.lost, WhyLost: d.why}
+	s := d.tally.summary(d.visible())
 	if d.unseen != nil && !s.Visible {
 		s.WhyUnseen = d.unseen.Error()
 	}

@@ -3,7 +3,6 @@ package denials
 import (
 	"fmt"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -67,24 +66,11 @@ func (r describer) about(e event.Event) event.Event {
 
 // About sets the fields that all events of the session under a policy have.
 func (c *Config) About(p *policy.Compiled, e event.Event) event.Event {
-	e.Time, e.Session, e.Tool, e.Agent, e.Mode = time.Now(), SessionID(c.Session), c.Tool, c.Agent, "enforce"
-	e.Policy, e.Digest = p.Name, p.Digest
-	return e
+	return about(e, p, c.Session, c.Tool, c.Agent)
 }
-
-// SessionID formats a session's number for events and people.
-func SessionID(number uint64) string { return fmt.Sprintf("%016x", number) }
 
 // decided sets the rule that decided.
-func (r describer) decided(e *event.Event, v policy.Verdict) {
-	if v.Layer >= 0 {
-		e.Authority = r.policy.Layers[v.Layer].Authority.String()
-	}
-	if v.Rule >= 0 {
-		rule := r.policy.Rules[v.Rule]
-		e.Rule, e.Place = rule.ID, rule.Position.String()
-	}
-}
+func (r describer) decided(e *event.Event, v policy.Verdict) { setRule(e, r.policy, v) }
 
 // suggest adds the rule that decided and the smallest grant that would have allowed it.
 func (r describer) suggest(e *event.Event, v policy.Verdict, q explain.Question) {

@@ -213,35 +213,10 @@ func (d *Collector) DeniedByName(k *message.Denial) {
 }
 
 func (r describer) egress(k *message.Denial, chain []event.Process) event.Event {
-	a := &k.Answer
-	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "egress:" + k.Protocol})
-	e.Resource, e.Capability, e.Target = policy.Net.String(), "connect", a.Target
-	if strings.HasPrefix(a.Target, "dns://") { // a name, not the address that it was resolved to
-		e.Capability = "resolve"
-	}
-	e.Reason, e.Suggest = string(a.Reason), a.Suggest
-	if a.Authority != policy.Builtin && a.Authority < policy.NumAuthorities {
-		e.Authority = a.Authority.String()
-	}
-	if a.Rule != nil {
-		e.Rule, e.Place = a.Rule.ID, a.Rule.Position.String()
-	}
-	e.Extra = map[string]string{}
-	for name, value := range map[string]string{"method": k.Method, "why": a.Note, "to": text(k.To), "from": text(k.Client)} {
-		if value != "" {
-			e.Extra[name] = value
-		}
-	}
+	e, a := r.about(egressEvent(k)), &k.Answer
+	e.Process = chain
 	r.advise(&e, a.Advice)
 	scheme, _, _ := strings.Cut(a.Target, "://")
 	adviseProxy(&e, r.proxyAt(a.Target), scheme)
 	return e
-}
-
-// text formats an address and port; "": none.
-func text(a netip.AddrPort) string {
-	if !a.IsValid() {
-		return ""
-	}
-	return a.String()
 }

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"unsafe"
 
@@ -190,18 +189,4 @@ func (c *Command) calls() ([]forkexec.Call, error) {
 		})
 	}
 	return calls, nil
-}
-
-// Descriptors returns the descriptors that the command gets, with the same numbers: 0, 1, 2 and pass.
-func Descriptors(pass []int) ([]int, error) {
-	for _, fd := range pass {
-		if fd < 3 || fd > 1<<16 {
-			return nil, fmt.Errorf("descriptor %d can't be passed on: give a number from 3 to 65536", fd)
-		}
-		// Descriptors that toolguard inherited have no FD_CLOEXEC. Those that it opened itself have it, and aren't for the command.
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
-			return nil, fmt.Errorf("descriptor %d can't be passed on: it isn't open", fd)
-		}
-	}
-	return append([]int{0, 1, 2}, pass...), nil
 }

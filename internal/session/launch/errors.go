@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -27,3 +28,6 @@ type NotExecutable struct {
 func (e *NotExecutable) Error() string {
 	return fmt.Sprintf("%s may not be executed: %s", e.Path, e.Why)
 }
+
+// ErrWithoutDenials is the reason that denials aren't read when the caller doesn't want them.
+var ErrWithoutDenials = errors.New("they aren't asked for")

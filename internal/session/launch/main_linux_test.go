@@ -29,4 +29,5 @@ var orders = map[string]func() (any, error){
 	"find later threads":         findLater,
 	"signal all without a scope": signalUnscoped,
 	"signal all with a scope":    signalScoped,
+	"supervise one command":      superviseOne,
 }

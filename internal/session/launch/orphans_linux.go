@@ -9,16 +9,6 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// Grace is the time between SIGTERM and SIGKILL for orphans. Patience is how long toolguard then waits for processes that the kernel can't kill at
-// once (uninterruptible sleep).
-const (
-	Grace    = 2 * time.Second
-	Patience = 5 * time.Second
-)
-
-// exitTime is the time for processes that are about to exit, such as the parts of a pipe, before they count as orphans.
-const exitTime = 10 * time.Millisecond
-
 // Processes are all processes of a session.
 type Processes struct {
 	Thread  *Thread

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -87,9 +86,6 @@ func (p *Preflight) Close() error {
 	}
 	return r.Close()
 }
-
-// ErrWithoutDenials is the reason that denials aren't read when the caller doesn't want them.
-var ErrWithoutDenials = errors.New("they aren't asked for")
 
 // openAuditReader moves the calling thread to a new audit session, which the command inherits.
 func openAuditReader(withoutDenials bool) (r AuditReader, err error) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -38,12 +37,6 @@ type reporter interface {
 
 // Loaded reports whether the BPF programs are loaded, from Prepare to End.
 func (n *Network) Loaded() bool { return n.kernel != nil }
-
-// Decides reports whether a policy has network rules to enforce: the network is neither completely allowed nor
-// completely denied.
-func Decides(c *policy.Compiled) bool {
-	return !c.DeniesNet() && slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return len(l.Net.Rules()) > 0 })
-}
 
 // Prepare compiles the rules and loads the BPF programs.
 func (n *Network) Prepare(c *policy.Compiled) (err error) {
