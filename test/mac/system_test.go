@@ -1,0 +1,5 @@
+package mac
+
+import "runtime"
+
+const isMac = runtime.GOOS == "darwin"
