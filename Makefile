@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help build test check format vet lint cross generated host vm-core vm-test mutate bench package demo fuzz generate setup clean
+.PHONY: help build test check format vet lint cross generated host vm-core vm-test mac mutate bench package demo fuzz generate setup clean
 
 GO      ?= go
 VERSION := $(shell scripts/version)
@@ -17,8 +17,9 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-build: ## build bin/toolguard, and on Linux bin/toolguardd and bin/toolguard-ship
+build: ## build bin/toolguard, on Linux bin/toolguardd and bin/toolguard-ship, and on macOS bin/toolguard-egress
 	$(BUILD) -o bin/toolguard ./cmd/toolguard
+	[ "$$($(GO) env GOOS)" != darwin ] || $(BUILD) -o bin/ ./cmd/toolguard-egress
 	[ "$$($(GO) env GOOS)" != linux ] || $(BUILD) -o bin/ ./cmd/toolguardd ./cmd/toolguard-ship
 
 test: ## set up this machine, then run everything that must pass before a change is merged: make check, then siem race demo vm-core
@@ -40,7 +41,7 @@ lint: $(TOOLS) ## run staticcheck and errorlint; the house rules are Go tests in
 	cd test/siem && ../../bin/tools/staticcheck ./...
 	bin/tools/go-errorlint -test=false -errorf-multi ./...
 
-cross: ## build and vet for every supported platform
+cross: $(TOOLS) ## build and vet for every other supported platform, and run staticcheck for every other system
 	scripts/cross
 
 generated: build ## check that the generated files are up to date
@@ -57,6 +58,9 @@ vm-core: $(TOOLS) ## run the part of vm-test that make test includes: KERNELS (6
 
 vm-test: $(TOOLS) ## run all tests whose outcome depends on the kernel, in virtual machines with Debian's kernels: KERNELS (6.12 6.1 newest)
 	scripts/test vm-test $(KERNELS)
+
+mac: ## on a Mac: build, run all tests that run there, the attacks and the everyday commands, and write a report
+	scripts/mac
 
 mutate: ## run mutation tests of the packages that decide: PACKAGES
 	$(GO) run ./scripts/mutate $(PACKAGES)

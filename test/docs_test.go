@@ -60,7 +60,7 @@ func coreTests(t *testing.T) func(pkg, name string) bool {
 	plan, err := os.ReadFile(filepath.Join(root, "scripts/vm/plan"))
 	must(t, err)
 	patterns := map[string][]string{"test/attacks": {"^TestConfined$"}}
-	for _, pkg := range []string{"internal/allowlist", "internal/kernelaudit", "internal/landlock", "internal/policy", "internal/policy/policyfile", "internal/egress", "internal/daemon", "internal/daemon/peer", "internal/loader/cgroupsock", "internal/seccomp", "test/net", "test/run"} {
+	for _, pkg := range []string{"internal/allowlist", "internal/kernelaudit", "internal/landlock", "internal/policy", "internal/policy/policyfile", "internal/egress", "internal/egress/ownaddr", "internal/daemon", "internal/daemon/peer", "internal/loader/cgroupsock", "internal/seccomp", "test/net", "test/run"} {
 		patterns[pkg] = []string{"."}
 	}
 	for line := range strings.Lines(string(plan)) {

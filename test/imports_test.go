@@ -15,20 +15,21 @@ const layers = `
 	policy/netname policy/policyfile policy/tomlformat policy/toolset policy/written seccomp session session/backend session/denials session/launch tool tool/callstate tool/catalog tool/constraint tool/gate tool/visibility userfiles version
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist event ship version golang.org/x/sys
+9 cmd/toolguard-egress: egress/process
 9 cmd/toolguardd: allowlist api audit audit/report daemon egress/process loader version golang.org/x/sys
 8 cmd/toolguard/output: api audit/report darwin event grant policy policy/explain policy/toolset session session/backend session/denials
 	tool/gate tool/visibility userfiles
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 8 daemon: api audit cgroup cgroup/managed daemon/peer event kernelaudit landlock loader loader/cgroupsock loader/image metrics
 	policy policy/hostfs policy/policyfile proc session/denials session/network github.com/pelletier/go-toml/v2 golang.org/x/sys
-7 session: api cgroup egress/message event kernelaudit landlock loader loader/cgroupsock loader/image policy policy/fspath seccomp
-	session/backend session/denials session/launch session/launch/forkexec session/launch/forkexec/nofile session/network
+7 session: api cgroup darwin darwin/oslog darwin/sandboxexec egress/control egress/loopback egress/message event kernelaudit landlock
+	loader loader/cgroupsock loader/image policy policy/fspath seccomp session/backend session/denials session/launch session/launch/forkexec session/launch/forkexec/nofile session/network
 	golang.org/x/sys
-6 egress/process: allowlist egress egress/message landlock loader/cgroupsock policy golang.org/x/sys
-6 session/backend: api bubblewrap cgroup firejail kernelaudit landlock loader loader/cgroupsock loader/image mounts policy policy/explain policy/hostfs proc
-	seccomp session/launch session/network version golang.org/x/sys
+6 egress/process: allowlist egress egress/message egress/ownaddr landlock loader/cgroupsock policy golang.org/x/sys
+6 session/backend: api bubblewrap cgroup darwin darwin/oslog darwin/sandboxexec firejail kernelaudit landlock loader loader/cgroupsock loader/image mounts policy
+	policy/explain policy/hostfs proc seccomp session/launch session/network version golang.org/x/sys
 5 daemontest: api
-5 session/denials: api egress/message event kernelaudit loader loader/cgroupsock loader/image policy policy/explain proc seccomp
+5 session/denials: api darwin/oslog egress/message event kernelaudit loader loader/cgroupsock loader/image policy policy/explain proc seccomp
 	golang.org/x/sys
 5 session/network: cgroup egress/control egress/message event loader/cgroupsock policy session/launch/forkexec
 	golang.org/x/sys
@@ -36,15 +37,18 @@ const layers = `
 4 allowlist: seccomp github.com/elastic/go-seccomp-bpf golang.org/x/sys
 4 api: cgroup event kernelaudit policy
 4 cgroup/managed: cgroup event policy github.com/containerd/cgroups/v3/cgroup2
-4 egress: egress/dns egress/message egress/relay event policy policy/explain policy/netname github.com/vishvananda/netlink
-	golang.org/x/net golang.org/x/sys
+4 egress: egress/dns egress/message egress/relay event policy policy/explain policy/netname golang.org/x/net golang.org/x/sys
 4 egress/control: egress/message loader/cgroupsock policy policy/netname session/launch/forkexec golang.org/x/sys
 4 loader: loader/bpffs loader/image policy github.com/cilium/ebpf golang.org/x/sys
 4 session/launch: kernelaudit landlock mounts policy policy/envname policy/fspath proc seccomp session/launch/forkexec golang.org/x/sys
 3 cgroup: policy golang.org/x/sys
 3 egress/message: event policy policy/explain
 4 grant: policy policy/explain policy/fspath policy/tomlformat policy/tomltext
+5 darwin/sandboxexec/substitute:
+4 darwin/sandboxexec: darwin policy
+4 egress/loopback: egress/message
 3 darwin: policy policy/fspath policy/netname golang.org/x/text
+0 darwin/oslog:
 3 landlock: policy policy/fspath github.com/landlock-lsm/go-landlock golang.org/x/sys
 3 loader/cgroupsock: event loader/bpffs policy policy/netname github.com/cilium/ebpf github.com/vishvananda/netlink
 	golang.org/x/sys
@@ -80,6 +84,7 @@ const layers = `
 0 audit/report:
 0 childtest: golang.org/x/sys
 0 egress/dns: golang.org/x/net/dns/dnsmessage
+0 egress/ownaddr: github.com/vishvananda/netlink golang.org/x/sys
 0 egress/relay: golang.org/x/sys
 0 event: golang.org/x/sys
 0 loader/bpffs: golang.org/x/sys

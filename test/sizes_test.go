@@ -40,7 +40,7 @@ func TestWhereThingsAre(t *testing.T) {
 		"which of two rules wins?":                              {"policy/specificity.go", "policy/fspath/table.go"},
 		"what does the kernel read?":                            {"loader/image/image.go", "../bpf/lib/image.h"},
 		"where is a path decided in the kernel?":                {"../bpf/lib/match.h", "../bpf/lsm/file.c"},
-		"in which order does a run happen?":                     {"session/run_linux.go"},
+		"in which order does a run happen?":                     {"session/run_linux.go", "session/run_seatbelt.go"},
 		"where does the command start? where do orphans end?":   {"session/launch/command_linux.go", "session/launch/orphans_linux.go"},
 		"why was this backend chosen, and what isn't enforced?": {"session/backend/select.go", "session/backend/report.go"},
 		"where is a denial event made?":                         {"session/denials/bpf_linux.go", "session/denials/landlock_linux.go", "session/denials/network_linux.go"},

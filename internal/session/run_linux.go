@@ -222,9 +222,7 @@ func (r *run) start() (pid int, err error) {
 	}
 	r.supervisor.SetPID(pid)
 	if r.cmd.Process != nil {
-		if r.cmd.Process != nil {
 		r.supervisor.SetCommand(r.cmd.Process)
-	}
 		r.wrapper.Store(int64(pid))
 	}
 	return pid, nil

@@ -44,7 +44,9 @@ type Supervisor struct {
 }
 
 // signaled is a process that gets signals.
-type signaled interface{ Signal(sig syscall.Signal) error }
+type signaled interface {
+	Signal(sig syscall.Signal) error
+}
 
 // Watch begins to catch signals. Call it before the command starts, so that no signal is lost. It takes half a millisecond, mostly waiting for a
 // thread of the runtime. Signals that toolguard's caller ignores (nohup) stay ignored, for the command, too.
