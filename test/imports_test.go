@@ -83,6 +83,7 @@ const layers = `
 1 policy/fspath/fspathtest: policy/fspath
 0 audit/report:
 0 childtest: golang.org/x/sys
+0 darwin/sbpltest:
 0 egress/dns: golang.org/x/net/dns/dnsmessage
 0 egress/ownaddr: github.com/vishvananda/netlink golang.org/x/sys
 0 egress/relay: golang.org/x/sys
