@@ -11,8 +11,10 @@ import (
 type Model struct {
 	// SubpathIsDirectory: (subpath P) doesn't match P itself, unless P is a directory that exists. kirodotdev/KiroCrew#7743 leaves it open.
 	SubpathIsDirectory bool
-	// FoldPaths: the volume ignores case, and literal and subpath do, too, as constellation-works/orbit#494 says; regex never does.
+	// FoldPaths: the volume ignores case, and literal and subpath do, too, as constellation-works/orbit#494 says.
 	FoldPaths bool
+	// FoldRegex: the volume ignores case, and regular expressions do, too: measured by one on macOS 26, and the opposite by orbit#494.
+	FoldRegex bool
 	// LinkIsNew: file-link is about the new name. Profiles that only deny it for the old name are documented as effective, and so are
 	// some that only deny it for the new one.
 	LinkIsNew bool
@@ -23,8 +25,8 @@ type Model struct {
 
 // Models are all models that differ for files.
 func Models() (all []Model) {
-	for i := range 8 {
-		all = append(all, Model{SubpathIsDirectory: i&1 != 0, FoldPaths: i&2 != 0, LinkIsNew: i&4 != 0})
+	for i := range 16 {
+		all = append(all, Model{SubpathIsDirectory: i&1 != 0, FoldPaths: i&2 != 0, FoldRegex: i&4 != 0, LinkIsNew: i&8 != 0})
 	}
 	return all
 }
@@ -57,7 +59,7 @@ func (p *Profile) Allows(m Model, op string, t Target) bool {
 			return r.allow
 		}
 	}
-	return p.allow || includes("process-info*", op)
+	return p.allow
 }
 
 // lastMatch decides by the rules for one name. An allow that names a vnode-type with other conditions isn't undone by subpath.

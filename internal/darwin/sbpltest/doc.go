@@ -18,7 +18,11 @@
 //     Measured: microsoft/mxc#754 (allow), and with (deny network-outbound) on macOS 27.
 //   - RequireAllVnodeType: an allow by require-all with vnode-type isn't undone by a later deny by subpath, but by one by literal.
 //     Measured: navikt/cplt#455.
-//   - ProcessInfo: (deny default) doesn't apply to process-info*. Measured on macOS 15.
+//   - AllowedAtFirst: (version 1) allows some operations before the first rule, file-link, file-clone, file-map-executable and
+//     process-info* among them. (deny default) and a rule for a family don't take them back, a rule for the name does. Measured on macOS 14,
+//     15 and 26, for process-info* by others on macOS 15.
+//   - Releases: file-graft and file-ungraft are unknown before macOS 26. A profile names them only in (when (defined? 'NAME) …). Measured
+//     on the same releases.
 //   - NetworkAddress: the host of an address is "*" or "localhost", the port one number or "*"; localhost is 127.0.0.1, ::1 and 0.0.0.0,
 //     not 127.0.0.2. Measured on macOS 15 and 27.
 //   - RemoteIP: ip means TCP and UDP, tcp and udp one of them. Measured on macOS 15.
@@ -27,7 +31,6 @@
 //   - UnboundVariable: an unknown operation or form is an error. Measured: ZaxbyHub/opencode-swarm#2590, also for file-write-rename.
 //   - Param: a parameter is a string, not a filter by itself (measured: trailofbits/skills#218), and one without a value is an error.
 //   - RegexGroups: a regular expression is a POSIX extended one. (?: matches nothing. Measured: nolabs-ai/nono#1763.
-//   - RegexCase: regular expressions distinguish case. Measured: constellation-works/orbit#494.
 //   - RegexAnywhere: a regular expression matches anywhere in the path unless it's anchored. Blazakis, The Apple Sandbox, 2011.
 //   - Rename: renaming is file-write-unlink of the old name and file-write-create of the new one, and file-write-unlink of a file that is
 //     there. Measured: anthropic-experimental/sandbox-runtime#8.

@@ -89,6 +89,13 @@ func (s *scanner) next(depth int) (expr, error) {
 		s.at++
 		t, err := s.quoted()
 		return expr{kind: text, text: t, at: start}, err
+	case c == '\'':
+		s.at++
+		if s.skip(); s.at >= len(s.in) {
+			return expr{}, s.fail("a quote of nothing")
+		}
+		e, err := s.next(depth + 1)
+		return expr{list: []expr{{kind: symbol, text: "quote"}, e}, at: start}, err
 	case strings.HasPrefix(s.in[s.at:], `#"`):
 		s.at += 2
 		t, err := s.raw()
@@ -174,4 +181,17 @@ func (s *scanner) raw() (string, error) {
 		b.WriteByte(c)
 	}
 	return "", s.fail("a regular expression without an end")
+}
+
+// Forms cuts a profile's text into its forms.
+func Forms(profile string) (forms []string, err error) {
+	s := scanner{in: profile}
+	for s.skip(); s.at < len(s.in); s.skip() {
+		start := s.at
+		if _, err := s.next(0); err != nil {
+			return nil, err
+		}
+		forms = append(forms, s.in[start:s.at])
+	}
+	return forms, nil
 }

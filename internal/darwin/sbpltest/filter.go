@@ -31,8 +31,10 @@ type filter struct {
 	head  string
 	value string
 	re    *regexp.Regexp
-	of    []filter // of require-all, require-any, require-not, and the path of a unix socket
-	addr  address
+
+	folded *regexp.Regexp // re without regard to case
+	of     []filter       // of require-all, require-any, require-not, and the path of a unix socket
+	addr   address
 }
 
 // address is what remote or local names.
@@ -45,7 +47,7 @@ type address struct {
 // strings that a filter may have, and what it applies to.
 var stringFilters = map[string]filterKind{
 	"literal": onPath | onNetwork, "subpath": onPath | onNetwork, "regex": onPath | onNetwork,
-	"global-name": onMach, "local-name": onMach, "sysctl-name": onSysctl, "ipc-posix-name": onPosixName,
+	"global-name": onMach, "local-name": onMach, "sysctl-name": onSysctl, "sysctl-name-prefix": onSysctl, "ipc-posix-name": onPosixName,
 	"iokit-user-client-class": onIOKit, "iokit-registry-entry-class": onIOKit, "iokit-connection": onIOKit,
 	"preference-domain": onPreference,
 }
@@ -130,7 +132,7 @@ func (p *parser) strings(e *expr) (all []filter, err error) {
 		}
 		switch f.head {
 		case "regex":
-			f.re, err = compile(f.value)
+			f.re, f.folded, err = compile(f.value)
 		case "literal", "subpath":
 			err = checkPath(f.value)
 		default:
@@ -225,13 +227,15 @@ func (f *filter) matches(m Model, t *Target) bool {
 	case "subpath":
 		return t.Path != "" && m.within(t, f.value)
 	case "regex":
-		return t.Path != "" && f.re.MatchString(t.Path)
+		return t.Path != "" && (f.re.MatchString(t.Path) || m.FoldRegex && f.folded.MatchString(t.Path))
 	case "vnode-type":
 		return t.Type == f.value
 	case "target":
 		return t.Process == f.value || f.value == "same-sandbox" && t.Process == "self"
 	case "remote", "local":
 		return f.matchesAddress(m, t)
+	case "sysctl-name-prefix":
+		return strings.HasPrefix(t.Name, f.value)
 	case "require-all":
 		return !slices.ContainsFunc(f.of, func(g filter) bool { return !g.matches(m, t) })
 	case "require-any":

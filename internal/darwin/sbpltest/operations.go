@@ -10,10 +10,11 @@ import (
 var operations = func() map[string]filterKind {
 	all := map[string]filterKind{}
 	for k, names := range map[filterKind]string{
-		onPath: `file-chroot file-clone file-ioctl file-issue-extension file-link file-map-executable file-mknod file-mount file-mount-update
-			file-read-data file-read-metadata file-read-xattr file-revoke file-search file-test-existence file-unmount file-write-acl
+		onPath: `file-chroot file-clone file-graft file-ioctl file-issue-extension file-link file-map-executable file-mknod file-mount file-mount-update
+			file-read-data file-read-metadata file-read-xattr file-revoke file-search file-test-existence file-ungraft file-unmount file-write-acl
 			file-write-create file-write-data file-write-flags file-write-mode file-write-owner file-write-setugid file-write-times
-			file-write-unlink file-write-xattr process-exec process-exec-interpreter`,
+			file-write-unlink file-write-xattr fs-snapshot-create fs-snapshot-delete fs-snapshot-mount fs-snapshot-revert
+			process-exec process-exec-interpreter`,
 		onNetwork: `network-bind network-inbound network-outbound`,
 		onMach: `mach-lookup mach-register mach-cross-domain-lookup mach-per-user-lookup mach-bootstrap mach-host-exception-port-set
 			mach-host-special-port-set mach-issue-extension mach-kernel-endpoint mach-priv-host-port mach-priv-task-port mach-task-inspect
@@ -30,7 +31,7 @@ var operations = func() map[string]filterKind {
 			distributed-notification-post dynamic-code-generation generic-issue-extension hid-control ipc-sysv-msg ipc-sysv-sem ipc-sysv-shm
 			job-creation load-unsigned-code lsopen necp-client-open nvram-delete nvram-get nvram-set opendirectory-user-modify process-fork
 			process-exec-update-label process-codesigning-status-get process-codesigning-status-set pseudo-tty socket-ioctl socket-option-get
-			socket-option-set system-acct system-audit system-automount system-chud system-debug system-fcntl system-fsctl system-info
+			socket-option-set syscall-mach syscall-mig syscall-unix system-acct system-audit system-automount system-chud system-debug system-fcntl system-fsctl system-info
 			system-kext-load system-kext-query system-kext-unload system-lcid system-mac-label system-mac-syscall system-nfssvc
 			system-package-check system-privilege system-reboot system-sched system-set-time system-suspend-resume system-swap`,
 	} {
@@ -42,9 +43,16 @@ var operations = func() map[string]filterKind {
 }()
 
 // families are the operations that stand for several; each also stands for those of its beginning.
-var families = strings.Fields(`file* file-read* file-write* file-mount* network* mach* mach-host* mach-priv* mach-task* process*
+var families = strings.Fields(`file* fs-snapshot* file-read* file-write* file-mount* network* mach* mach-host* mach-priv* mach-task* process*
 	process-exec* process-info* process-codesigning* ipc* ipc-posix* ipc-posix-shm* ipc-posix-shm-read* ipc-posix-shm-write* ipc-sysv*
 	sysctl* system* system-kext* iokit* nvram* device* user-preference* socket-option*`)
+
+// allowedAtFirst are the operations and families that (version 1) allows before the first rule of a profile.
+var allowedAtFirst = strings.Fields(`dynamic-code-generation file-clone file-graft file-link file-map-executable file-test-existence
+	file-ungraft fs-snapshot-mount nvram* process-info* syscall-mach syscall-mig syscall-unix system-fcntl`)
+
+// newer are the operations that macOS 14 and 15 don't know.
+var newer = []string{"file-graft", "file-ungraft"}
 
 // isFamily reports whether an operation stands for several.
 func isFamily(op string) bool { return strings.HasSuffix(op, "*") }

@@ -1,6 +1,7 @@
 package sbpltest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,14 +21,13 @@ type rule struct {
 	op     string
 	allow  bool
 	filter *filter
-	at     int // the position of the rule's text among all rules
 }
 
 // parser is the state of Parse.
 type parser struct {
-	params map[string]string
-	out    *Profile
-	at     int
+	params  map[string]string
+	out     *Profile
+	defined string // what the forms that are being read only apply to
 }
 
 // Parse reads a profile.
@@ -37,7 +37,10 @@ func Parse(profile string, params map[string]string) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := parser{params, &Profile{byName: map[string][]*rule{}, unlimited: map[string]*rule{}}, 0}
+	p := parser{params: params, out: &Profile{byName: map[string][]*rule{}, unlimited: map[string]*rule{}}}
+	for _, op := range allowedAtFirst {
+		p.out.unlimited[op] = &rule{op: op, allow: true}
+	}
 	if len(all) == 0 || !isVersion(&all[0]) {
 		return nil, errors.New("a profile begins with (version 1)")
 	}
@@ -70,10 +73,13 @@ func isVersion(e *expr) bool {
 // form reads a form at the top: a rule.
 func (p *parser) form(e *expr) (isDefault bool, err error) {
 	head := e.head()
-	if head != "allow" && head != "deny" {
+	switch head {
+	case "if", "when":
+		return false, p.guarded(e)
+	case "allow", "deny":
+	default:
 		return false, fmt.Errorf("unbound variable: %s", head)
 	}
-	p.at++
 	var ops []string
 	var filters []expr
 	var on filterKind
@@ -97,7 +103,7 @@ func (p *parser) form(e *expr) (isDefault bool, err error) {
 	}
 	for i, op := range ops {
 		k, ok := known(op)
-		if !ok {
+		if !ok || slices.Contains(newer, op) && op != p.defined {
 			return false, fmt.Errorf("unbound variable: %s", op)
 		}
 		if on &= k; i == 0 {
@@ -108,6 +114,28 @@ func (p *parser) form(e *expr) (isDefault bool, err error) {
 		return false, errors.New("a rule without an operation")
 	}
 	return false, p.rule(ops, filters, on, head == "allow")
+}
+
+// guarded reads (when (defined? 'NAME) FORM…): the forms apply where the operation is known.
+func (p *parser) guarded(e *expr) error {
+	args := e.args()
+	if len(args) < 2 || e.head() == "if" && len(args) != 2 || args[0].head() != "defined?" || len(args[0].list) != 2 || args[0].list[1].head() != "quote" {
+		return fmt.Errorf("%s that isn't (%s (defined? 'NAME) RULE)", e.head(), e.head())
+	}
+	p.defined = args[0].list[1].list[1].text
+	defer func() { p.defined = "" }()
+	if _, ok := known(p.defined); !ok {
+		return fmt.Errorf("unknown operation: %s", p.defined) // no release knows it: a rule that never applies is a mistake
+	}
+	for i := range args[1:] {
+		if head := args[1+i].head(); head != "allow" && head != "deny" {
+			return fmt.Errorf("%s in %s", head, e.head())
+		}
+		if isDefault, err := p.form(&args[1+i]); err != nil || isDefault {
+			return cmp.Or(err, errors.New("a conditional rule for default"))
+		}
+	}
+	return nil
 }
 
 // rule adds a rule for each operation and filter.
@@ -127,7 +155,7 @@ func (p *parser) rule(ops []string, filters []expr, on filterKind, allow bool) e
 	}
 	for _, op := range ops {
 		for _, f := range conditions {
-			p.out.rules = append(p.out.rules, rule{op, allow, f, p.at})
+			p.out.rules = append(p.out.rules, rule{op, allow, f})
 		}
 	}
 	return nil

@@ -9,15 +9,16 @@ import (
 
 // compile compiles a regular expression of a profile. It accepts only what every description of the matcher has: characters, escaped
 // punctuation, ., sets, groups, |, *, +, ?, ^ and $. Anything else is an error, because macOS may accept it and then match nothing.
-func compile(expr string) (*regexp.Regexp, error) {
-	if err := checkRegex(expr); err != nil {
-		return nil, fmt.Errorf("the regular expression %q: %w", expr, err)
+func compile(expr string) (exact, folded *regexp.Regexp, err error) {
+	if err = checkRegex(expr); err == nil {
+		if exact, err = regexp.Compile("(?s)" + expr); err == nil { // a dot also matches a newline
+			folded, err = regexp.Compile("(?si)" + expr)
+		}
 	}
-	re, err := regexp.Compile("(?s)" + expr) // a dot also matches a newline
 	if err != nil {
-		return nil, fmt.Errorf("the regular expression %q: %w", expr, err)
+		return nil, nil, fmt.Errorf("the regular expression %q: %w", expr, err)
 	}
-	return re, nil
+	return exact, folded, nil
 }
 
 func checkRegex(expr string) error {
