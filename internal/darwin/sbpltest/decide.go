@@ -15,7 +15,7 @@ type Model struct {
 	FoldPaths bool
 	// FoldRegex: the volume ignores case, and regular expressions do, too: measured by one on macOS 26, and the opposite by orbit#494.
 	FoldRegex bool
-	// LinkIsNew: file-link is about the new name. Profiles that only deny it for the old name are documented as effective, and so are
+	// LinkIsNew: file-link and file-clone are about the new name. Profiles that only deny it for the old name are documented as effective, and so are
 	// some that only deny it for the new one.
 	LinkIsNew bool
 	// LocalIsAny: a local address matches whatever the address and port are, as nolabs-ai/nono and eugene1g/agent-safehouse#103 say of
@@ -115,12 +115,17 @@ func Resolve(path string) string {
 }
 
 // Link decides whether a file may get a second name.
-func (p *Profile) Link(m Model, old, new Target) bool {
+func (p *Profile) Link(m Model, old, new Target) bool { return p.second(m, "file-link", old, new) }
+
+// Clone decides whether a file may be copied by clonefile, by which it need not be read.
+func (p *Profile) Clone(m Model, old, new Target) bool { return p.second(m, "file-clone", old, new) }
+
+func (p *Profile) second(m Model, op string, old, new Target) bool {
 	named := old
 	if m.LinkIsNew {
 		named = new
 	}
-	return p.Allows(m, "file-link", named) && p.Allows(m, "file-write-create", new)
+	return p.Allows(m, op, named) && p.Allows(m, "file-write-create", new)
 }
 
 // Rename decides whether a file may be renamed; new has a Type if there is a file with that name.

@@ -2,6 +2,7 @@ package sbpltest
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -200,6 +201,17 @@ func TestUnboundVariable(t *testing.T) {
 		(deny mach-lookup (with no-log)) (allow mach-lookup (global-name "a" "b")) (deny file-read-data (literal "/w") (with message "tag"))`)
 }
 
+func TestForms(t *testing.T) {
+	forms, err := Forms(`(version 1) ; (not one)
+(deny default)(allow file-read-data (regex #"^/\(\"") (literal ")"))`)
+	if want := []string{"(version 1)", "(deny default)", `(allow file-read-data (regex #"^/\(\"") (literal ")"))`}; err != nil || !slices.Equal(forms, want) {
+		t.Errorf("%q, %v", forms, err)
+	}
+	if _, err := Forms("(a"); err == nil {
+		t.Error("a form without an end")
+	}
+}
+
 func TestParam(t *testing.T) {
 	p := parse(t, `(allow file-read-data (subpath (param "W")) (literal (string-append (param "W") "x")))`, "W", `/a "b"(c)`)
 	if !p.Allows(Model{}, "file-read-data", Target{Path: `/a "b"(c)/d`}) || !p.Allows(Model{}, "file-read-data", Target{Path: `/a "b"(c)x`}) {
@@ -290,6 +302,9 @@ func TestLink(t *testing.T) {
 	new := Target{Path: "/w/b"}
 	if !p.Link(Model{}, inside, new) || p.Link(Model{}, outside, new) || !p.Link(Model{LinkIsNew: true}, outside, new) || p.Link(Model{}, inside, Target{Path: "/v/b"}) {
 		t.Error("a link isn't decided by file-link and file-write-create")
+	}
+	if !p.Clone(Model{}, outside, new) || p.Clone(Model{}, inside, Target{Path: "/v/b"}) {
+		t.Error("a clone isn't decided by file-clone and file-write-create")
 	}
 }
 
