@@ -15,9 +15,6 @@ type Model struct {
 	FoldPaths bool
 	// FoldRegex: the volume ignores case, and regular expressions do, too: measured by one on macOS 26, and the opposite by orbit#494.
 	FoldRegex bool
-	// LinkIsNew: file-link and file-clone are about the new name. Profiles that only deny it for the old name are documented as effective, and so are
-	// some that only deny it for the new one.
-	LinkIsNew bool
 	// LocalIsAny: a local address matches whatever the address and port are, as nolabs-ai/nono and eugene1g/agent-safehouse#103 say of
 	// parts; anthropic-experimental/sandbox-runtime expects them to count.
 	LocalIsAny bool
@@ -25,8 +22,8 @@ type Model struct {
 
 // Models are all models that differ for files.
 func Models() (all []Model) {
-	for i := range 16 {
-		all = append(all, Model{SubpathIsDirectory: i&1 != 0, FoldPaths: i&2 != 0, FoldRegex: i&4 != 0, LinkIsNew: i&8 != 0})
+	for i := range 8 {
+		all = append(all, Model{SubpathIsDirectory: i&1 != 0, FoldPaths: i&2 != 0, FoldRegex: i&4 != 0})
 	}
 	return all
 }
@@ -40,7 +37,15 @@ func (m Model) within(t *Target, dir string) bool {
 	case dir == "/":
 		return true
 	}
-	return len(t.Path) > len(dir) && t.Path[len(dir)] == '/' && m.samePath(t.Path[:len(dir)], dir)
+	at, rest := 0, t.Path
+	for range strings.Count(dir, "/") { // not by its length: letters of another case may be longer
+		next := strings.IndexByte(rest[1:], '/')
+		if next < 0 {
+			return false
+		}
+		at, rest = at+1+next, rest[1+next:]
+	}
+	return m.samePath(t.Path[:at], dir)
 }
 
 // Allows decides an operation, which isn't a family.
@@ -115,17 +120,13 @@ func Resolve(path string) string {
 }
 
 // Link decides whether a file may get a second name.
-func (p *Profile) Link(m Model, old, new Target) bool { return p.second(m, "file-link", old, new) }
+func (p *Profile) Link(m Model, old, new Target) bool {
+	return p.Allows(m, "file-link", old) && p.Allows(m, "file-write-create", new)
+}
 
 // Clone decides whether a file may be copied by clonefile, by which it need not be read.
-func (p *Profile) Clone(m Model, old, new Target) bool { return p.second(m, "file-clone", old, new) }
-
-func (p *Profile) second(m Model, op string, old, new Target) bool {
-	named := old
-	if m.LinkIsNew {
-		named = new
-	}
-	return p.Allows(m, op, named) && p.Allows(m, "file-write-create", new)
+func (p *Profile) Clone(m Model, old, new Target) bool {
+	return p.Allows(m, "file-clone", old) && p.Allows(m, "file-write-create", new)
 }
 
 // Rename decides whether a file may be renamed; new has a Type if there is a file with that name.

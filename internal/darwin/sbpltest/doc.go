@@ -34,6 +34,8 @@
 //   - RegexAnywhere: a regular expression matches anywhere in the path unless it's anchored. Blazakis, The Apple Sandbox, 2011.
 //   - Rename: renaming is file-write-unlink of the old name and file-write-create of the new one, and file-write-unlink of a file that is
 //     there. Measured: anthropic-experimental/sandbox-runtime#8.
+//   - Link: file-link and file-clone are about the old name, file-write-create about the new one. Apple's own profiles prevent links to a
+//     folder by its name in file-link (iOS 9.1, after Deshotels et al., SandScout, 2016).
 //   - VnodePath: paths are those of the file system's own view, after symlinks: /private/tmp, never /tmp. Measured: riboseinc/retrace#720.
 //
 // # What isn't known

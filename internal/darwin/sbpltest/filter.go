@@ -58,20 +58,26 @@ var wordFilters = map[string]struct {
 	words string
 }{
 	"vnode-type":      {onPath, "REGULAR-FILE DIRECTORY SYMLINK SOCKET FIFO CHARACTER-DEVICE BLOCK-DEVICE TTY"},
+	"ioctl-command":   {onPath, "TIOCSTI TIOCGETA TIOCSETA TIOCSETAW TIOCSETAF TIOCGWINSZ"}, // with macOS 13
 	"target":          {onProcess, "self same-sandbox others children pgrp"},
 	"socket-domain":   {onSocket, "AF_UNIX AF_INET AF_INET6 AF_SYSTEM AF_ROUTE"},
 	"socket-type":     {onSocket, "SOCK_STREAM SOCK_DGRAM SOCK_RAW"},
 	"socket-protocol": {onSocket, "0 1 2 6 17"},
 }
 
+// appliesTo reports whether filters of a kind apply to operations of every kind in on.
+func (k filterKind) appliesTo(on []filterKind) bool {
+	return !slices.ContainsFunc(on, func(o filterKind) bool { return o&k == 0 })
+}
+
 // filters reads the filters of a rule for operations of the kinds on.
-func (p *parser) filters(e *expr, on filterKind) ([]filter, error) {
+func (p *parser) filters(e *expr, on []filterKind) ([]filter, error) {
 	f := filter{head: e.head()}
 	if w, ok := wordFilters[f.head]; ok {
-		return p.words(e, w.on&on != 0, strings.Fields(w.words))
+		return p.words(e, w.on.appliesTo(on), strings.Fields(w.words))
 	}
 	if of, ok := stringFilters[f.head]; ok {
-		if of&on == 0 {
+		if !of.appliesTo(on) {
 			return nil, fmt.Errorf("the filter %s doesn't apply to the operation", f.head)
 		}
 		return p.strings(e)
@@ -93,7 +99,7 @@ func (p *parser) filters(e *expr, on filterKind) ([]filter, error) {
 		}
 		return []filter{f}, nil
 	case "remote", "local":
-		if on&onNetwork == 0 {
+		if !onNetwork.appliesTo(on) {
 			return nil, fmt.Errorf("the filter %s doesn't apply to the operation", f.head)
 		}
 		return []filter{f}, p.address(e, &f)
@@ -178,7 +184,7 @@ func (p *parser) address(e *expr, f *filter) error {
 		if len(args) == 1 {
 			return nil
 		}
-		of, err := p.filters(&args[1], onPath)
+		of, err := p.filters(&args[1], []filterKind{onPath})
 		f.of = of
 		return err
 	case !slices.Contains([]string{"ip", "tcp", "udp"}, f.addr.protocol):
@@ -215,7 +221,7 @@ type Target struct {
 	Type     string         // the file's vnode-type; "" if there is no file
 	Protocol string         // "tcp" or "udp", for Addr
 	Addr     netip.AddrPort // the peer of network-outbound; the own address of network-bind and network-inbound
-	Name     string         // of a Mach service, a sysctl, a shared memory object
+	Name     string         // of a Mach service, a sysctl, a shared memory object, an ioctl, a socket's domain
 	Process  string         // what the target process is: "self", "same-sandbox" or "others"
 }
 

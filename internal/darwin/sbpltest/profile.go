@@ -82,7 +82,7 @@ func (p *parser) form(e *expr) (isDefault bool, err error) {
 	}
 	var ops []string
 	var filters []expr
-	var on filterKind
+	var on []filterKind
 	for i, a := range e.args() {
 		switch {
 		case a.head() == "with":
@@ -101,14 +101,12 @@ func (p *parser) form(e *expr) (isDefault bool, err error) {
 		p.out.allow = head == "allow"
 		return true, nil
 	}
-	for i, op := range ops {
+	for _, op := range ops {
 		k, ok := known(op)
 		if !ok || slices.Contains(newer, op) && op != p.defined {
 			return false, fmt.Errorf("unbound variable: %s", op)
 		}
-		if on &= k; i == 0 {
-			on = k
-		}
+		on = append(on, k)
 	}
 	if ops == nil {
 		return false, errors.New("a rule without an operation")
@@ -139,7 +137,7 @@ func (p *parser) guarded(e *expr) error {
 }
 
 // rule adds a rule for each operation and filter.
-func (p *parser) rule(ops []string, filters []expr, on filterKind, allow bool) error {
+func (p *parser) rule(ops []string, filters []expr, on []filterKind, allow bool) error {
 	conditions := []*filter{nil}
 	if filters != nil {
 		conditions = nil

@@ -1,0 +1,117 @@
+package seatbelt
+
+import (
+	"flag"
+	"net/netip"
+	"path"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/darwin/sbpltest"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+)
+
+// TestProfileAgreesWithPolicy checks that a profile allows nothing that the policy denies, and denies nothing that it allows, unless the
+// report says so. -rapid.checks=50000 makes more than a million decisions.
+func TestProfileAgreesWithPolicy(t *testing.T) {
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		childtest.Must(t, flag.Set("rapid.checks", "1000"))
+		defer flag.Set("rapid.checks", f.DefValue)
+	}
+	base := profileOf(t, policy.Deny)
+	compared, excused, policies := 0, 0, 0
+	rapid.Check(t, func(r *rapid.T) {
+		w := drawWorld(r, t)
+		w.base = base
+		j := judge{world: w, model: rapid.SampledFrom(sbpltest.Models()).Draw(r, "model")}
+		ask(r, &j)
+		if len(j.faults) > 0 {
+			r.Fatalf("%s (%+v)\n%s", j.faults[0], j.model, w.describe())
+		}
+		compared, excused, policies = compared+j.compared, excused+j.excused, policies+1
+	})
+	t.Logf("%d decisions under %d policies; the report states %d differences", compared, policies, excused)
+	if compared < 20_000 || excused*5 > compared {
+		t.Errorf("%d decisions, of which the report states %d differences: the test shows little", compared, excused)
+	}
+}
+
+// ask asks random questions.
+func ask(r *rapid.T, j *judge) {
+	from := j.interesting()
+	var names []name
+	for range rapid.IntRange(1, 6).Draw(r, "questions") {
+		n := drawName(r, j, from)
+		names = append(names, n)
+		j.file(n)
+	}
+	for _, p := range names {
+		for _, q := range names {
+			j.move(p, q)
+		}
+	}
+	for range 4 {
+		addr := netip.MustParseAddr(someAddrs.Draw(r, "address"))
+		port := uint16(rapid.SampledFrom([]int{22, 80, 443, 5432, 8080}).Draw(r, "port"))
+		j.address(rapid.SampledFrom([]string{"tcp", "tcp", "udp"}).Draw(r, "protocol"), netip.AddrPortFrom(addr, port), rapid.IntRange(0, 3).Draw(r, "listen") == 3)
+	}
+}
+
+var someAddrs = rapid.SampledFrom([]string{"127.0.0.1", "127.0.0.1", "::1", "127.0.0.2", "0.0.0.0", "::", "10.0.0.1", "192.0.2.1", "2001:db8::1"})
+
+// interesting returns the paths of rules, and paths that patterns match.
+func (w *world) interesting() []string {
+	var all []string
+	for _, r := range w.policy.Rules {
+		if r.FS == nil {
+			continue
+		}
+		p := r.FS.Path
+		if r.FS.Last != "" {
+			p = path.Join(p, "b", strings.ReplaceAll(r.FS.Last, "*", "a"), path.Join(r.FS.Names...))
+		}
+		all = append(all, p)
+	}
+	return append(all, w.policy.Workspace)
+}
+
+// drawName draws a path near an interesting one, in one of its spellings, and perhaps in another case.
+func drawName(r *rapid.T, j *judge, from []string) name {
+	p := rapid.SampledFrom(from).Draw(r, "near")
+	for range rapid.IntRange(0, 1).Draw(r, "up") {
+		p = path.Dir(p)
+	}
+	for range rapid.IntRange(0, 2).Draw(r, "down") {
+		p = path.Join(p, someNames.Draw(r, "name"))
+	}
+	p = sbpltest.Resolve(p) // of /tmp and /private/tmp, one is a symlink
+	n := name{path: p, other: p, kind: j.kind(p)}
+	if n.kind == "" {
+		n.kind = rapid.SampledFrom([]string{"", "REGULAR-FILE", "DIRECTORY"}).Draw(r, "now")
+		if rapid.IntRange(0, 2).Draw(r, "case") == 2 {
+			n.path = j.respell(p, rapid.SampledFrom(spellings).Draw(r, "how"))
+		}
+	}
+	return n
+}
+
+// respell writes the names that don't exist in another way that is the same on APFS. Those that exist have one spelling.
+func (w *world) respell(p string, how func(string) string) string {
+	kept := p
+	for w.kind(kept) == "" {
+		kept = path.Dir(kept)
+	}
+	return fspath.Join(kept, how(fspath.Beneath(p, kept)))
+}
+
+// spellings are ways to write a name that APFS doesn't distinguish: by case, by the letters that Unicode folds to ASCII ones, and by its
+// normal form.
+var spellings = []func(string) string{
+	strings.ToUpper,
+	strings.NewReplacer("s", "\u017f", "k", "\u212a").Replace,
+	strings.NewReplacer("\u00e9", "e\u0301").Replace,
+}

@@ -1,0 +1,325 @@
+package seatbelt
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/darwin/sbpltest"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/netname"
+)
+
+// capability is a capability with the operations that need it.
+type capability struct {
+	caps   policy.Caps
+	needed []string
+	excess []string // not granting these is no fault
+}
+
+var capabilities = []capability{
+	{caps: policy.Read, needed: []string{"file-read-data", "file-read-xattr"}},
+	{caps: policy.Create, needed: []string{"file-write-create"}, excess: []string{"file-mknod"}},
+	{
+		caps:   policy.Update,
+		needed: []string{"file-write-data", "file-write-mode", "file-write-flags", "file-write-times", "file-write-xattr", "file-write-acl", "file-write-owner"},
+		excess: []string{"file-write-setugid"},
+	},
+	{caps: policy.Delete, needed: []string{"file-write-unlink"}},
+	{caps: policy.Execute, needed: []string{"process-exec", "file-map-executable"}, excess: []string{"process-exec-interpreter"}},
+}
+
+// fault is a difference between profile and policy.
+type fault struct {
+	what   string
+	excess bool // the profile allows what the policy denies
+}
+
+func (f fault) String() string {
+	if f.excess {
+		return f.what + ": the profile allows, the policy doesn't"
+	}
+	return f.what + ": the policy allows, the profile doesn't"
+}
+
+// judge compares two answers.
+type judge struct {
+	*world
+	model    sbpltest.Model
+	faults   []fault
+	compared int
+	excused  int // differences that the report states
+}
+
+// bounds are the answers that a profile may give: everything from least to most. They differ only for another spelling.
+type bounds struct{ least, most bool }
+
+func exactly(allowed bool) bounds { return bounds{allowed, allowed} }
+
+// spelling chooses one of a name's paths.
+type spelling func(name) string
+
+// bounds asks the policy about both spellings of names. They're one file on a volume that ignores case, and else two: what the policy denies
+// for the spelling that it knows is denied for others.
+func (j *judge) bounds(ask func(spelling) bool) bounds {
+	known := ask(func(n name) string { return n.other })
+	given := ask(func(n name) string { return n.path })
+	return bounds{known && given, known && (given || j.model.FoldPaths || j.model.FoldRegex)}
+}
+
+// differs records a difference, unless the report states it for one of the rules that decide at paths.
+func (j *judge) differs(profile bool, policy bounds, rules []string, format string, args ...any) {
+	j.compared++
+	switch excess := profile && !policy.most; {
+	case !excess && (profile || !policy.least):
+	case j.reported(excess, rules):
+		j.excused++
+	default:
+		j.faults = append(j.faults, fault{fmt.Sprintf(format, args...), excess})
+	}
+}
+
+// reported reports whether the report states the difference: a rule that decides isn't enforced, or the profile is stricter because of one
+// that decides or is near.
+func (j *judge) reported(excess bool, rules []string) bool {
+	return slices.ContainsFunc(rules, func(id string) bool {
+		id, near := strings.CutPrefix(id, "near ")
+		row, ok := j.rows[id]
+		return ok && !(near && excess) && (row.Status != policy.Enforced || !excess && row.Stricter)
+	})
+}
+
+// deciding returns the rules that decide at a path, of all layers.
+func (j *judge) deciding(p string) (ids []string) {
+	add := func(r *policy.Rule) {
+		if r != nil {
+			ids = append(ids, r.ID)
+		}
+	}
+	for _, l := range j.policy.Layers {
+		add(l.FS.Deciding(p))
+		add(l.Protect.Deciding(p))
+		add(l.Secrets.Deciding(p))
+	}
+	return ids
+}
+
+// name is a path in a question: the same file may have another spelling.
+type name struct {
+	path  string // canonical
+	other string // the spelling that the policy knows, where path is in another case; else path
+	kind  string
+}
+
+func (n name) target() sbpltest.Target { return sbpltest.Target{Path: n.path, Type: n.kind} }
+
+// rules returns the rules that decide on a name, and those about which the report may state that the profile is stricter there.
+func (j *judge) rules(n name) []string {
+	ids := append(j.deciding(n.path), j.deciding(n.other)...)
+	for _, r := range j.policy.Rules {
+		if r.FS != nil && concerns(r.FS, n.other) {
+			ids = append(ids, "near "+r.ID)
+		}
+	}
+	return ids
+}
+
+// unenforced returns the rules about files that the report says aren't enforced: a move could gain by each of them.
+func (j *judge) unenforced() (ids []string) {
+	for _, r := range j.policy.Rules {
+		if row, ok := j.rows[r.ID]; ok && r.FS != nil && row.Status != policy.Enforced {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}
+
+// concerns reports whether a path is above a rule, or has a component that a pattern begins with.
+func concerns(fs *policy.CompiledFS, p string) bool {
+	if fspath.Within(fs.Path, p) || strings.Contains(fs.Written, "\u00e9") { // for whose spellings a profile has wider expressions
+		return true
+	}
+	prefix, isPrefix := strings.CutSuffix(fs.Last, "*")
+	suffix, isSuffix := strings.CutPrefix(fs.Last, "*")
+	return fs.Last != "" && slices.ContainsFunc(strings.Split(p, "/"), func(c string) bool {
+		return c == fs.Last || isPrefix && strings.HasPrefix(c, prefix) || isSuffix && strings.HasSuffix(c, suffix)
+	})
+}
+
+func (j *judge) allows(op string, t sbpltest.Target) bool { return j.profile.Allows(j.model, op, t) }
+
+// can returns whether the policy allows a capability on a name.
+func (j *judge) can(n name, want policy.Caps) bounds {
+	return j.bounds(func(s spelling) bool { return j.policy.Caps(s(n))&want == want })
+}
+
+// inBase reports whether a profile without grants allows an operation.
+func (j *judge) inBase(op string, t sbpltest.Target) bool { return j.base.Allows(j.model, op, t) }
+
+// file compares every capability on a name.
+func (j *judge) file(n name) {
+	for _, c := range capabilities {
+		rules := j.rules(n)
+		for _, op := range slices.Concat(c.needed, c.excess) {
+			allowed := j.can(n, c.caps)
+			if op == "process-exec" { // not its interpreter, or what it maps
+				allowed, rules = j.execute(n)
+			}
+			allowed.most = allowed.most || j.inBase(op, n.target())
+			allowed.least = allowed.least && slices.Contains(c.needed, op)
+			j.differs(j.allows(op, n.target()), allowed, rules, "%s %+v", op, n)
+		}
+	}
+	j.metadata(n)
+	j.socket(n)
+}
+
+// execute asks whether the policy allows a program to be executed.
+func (j *judge) execute(n name) (bounds, []string) {
+	rules := j.rules(n)
+	return j.bounds(func(s spelling) bool {
+		v := j.policy.CheckCommand(s(n), []string{path.Base(s(n))})
+		if v.Rule >= 0 {
+			rules = append(rules, j.policy.Rules[v.Rule].ID)
+		}
+		return v.Allow && j.policy.Caps(s(n))&policy.Execute != 0
+	}), rules
+}
+
+// metadata is visible, also above what may be read.
+func (j *judge) metadata(n name) {
+	if !j.can(n, policy.Read).least {
+		return
+	}
+	for p := n.path; ; p = path.Dir(p) {
+		at := sbpltest.Target{Path: p, Type: "DIRECTORY"}
+		j.differs(j.allows("file-read-metadata", at) && j.allows("file-test-existence", at), exactly(true), j.rules(n), "metadata of %s for %+v", p, n)
+		if p == "/" {
+			return
+		}
+	}
+}
+
+// socket compares connecting to a unix socket, and binding one.
+func (j *judge) socket(n name) {
+	at := sbpltest.Target{Path: n.path, Type: "SOCKET"}
+	update := j.can(n, policy.Update)
+	update.most = update.most || j.inBase("network-outbound", at)
+	j.differs(j.allows("network-outbound", at), update, j.rules(n), "connect to the socket %+v", n)
+	at.Type = ""
+	j.differs(j.allows("network-bind", at), j.can(n, policy.Create), j.rules(n), "bind the socket %+v", n)
+}
+
+// move compares renaming and linking.
+func (j *judge) move(old, new name) {
+	inside := strings.HasPrefix(new.path, old.path+"/") || strings.HasPrefix(old.path, new.path+"/")
+	dir, onto := old.kind == "DIRECTORY", new.kind == "DIRECTORY"
+	if old.kind == "" || old.path == new.path || inside || old.path == "/" || new.path == "/" || new.kind != "" && (dir || onto) {
+		return // the kernel's own errors, or a new folder that isn't empty
+	}
+	rules := slices.Concat(j.rules(old), j.rules(new), j.unenforced())
+	allowed := j.bounds(func(s spelling) bool {
+		m := policy.Move{Old: s(old), New: s(new), OldDir: dir, NewExists: new.kind != ""}
+		if m.NewExists && j.policy.Caps(m.New)&policy.Delete != 0 {
+			m.NewExists = false // it's removed first
+		}
+		v := j.policy.CheckRename(m)
+		return v.Allow || v.Reason == policy.NoGain && !j.gains(m)
+	})
+	j.differs(j.profile.Rename(j.model, old.target(), new.target()), allowed, rules, "rename %+v to %+v", old, new)
+	if !dir && new.kind == "" {
+		allowed := j.bounds(func(s spelling) bool { return j.policy.CheckLink(policy.Move{Old: s(old), New: s(new)}).Allow })
+		allowed.least = false // where a new file may have more capabilities, there are no links
+		j.differs(j.profile.Link(j.model, old.target(), new.target()), allowed, rules, "link %+v to %+v", old, new)
+		copied := j.bounds(func(s spelling) bool {
+			return j.policy.Caps(s(old))&policy.Read != 0 && j.policy.Caps(s(new))&policy.Create != 0
+		})
+		j.differs(j.profile.Clone(j.model, old.target(), new.target()), bounds{most: copied.most}, rules, "clone %+v to %+v", old, new)
+	}
+}
+
+// gains reports whether what is renamed would gain a capability that a copy of it wouldn't have, or whether a folder could bring what mustn't
+// be made at its new name. The policy denies more: it compares rules, and not what they say together. [darwin.StatedGaps] has the difference.
+func (j *judge) gains(m policy.Move) bool {
+	old, new := m.Old, m.New
+	if !m.OldDir {
+		return j.policy.Caps(old)&policy.Read == 0
+	}
+	rests := []string{"", "/c"}
+	for _, r := range j.policy.Rules {
+		switch {
+		case r.FS == nil:
+		case r.FS.Last != "":
+			for _, last := range []string{strings.ReplaceAll(r.FS.Last, "*", ""), strings.ReplaceAll(r.FS.Last, "*", "c")} {
+				p := "/" + path.Join(append([]string{last}, r.FS.Names...)...)
+				rests = append(rests, p, "/c"+p, p+"/c", "/"+last)
+			}
+		default:
+			for _, dir := range []string{old, new} {
+				if fspath.Within(r.FS.Path, dir) {
+					p := fspath.Beneath(r.FS.Path, dir)
+					rests = append(rests, p, p+"/c")
+				}
+			}
+		}
+	}
+	return slices.ContainsFunc(rests, func(rest string) bool {
+		from, to := j.policy.Caps(old+rest), j.policy.Caps(new+rest)
+		return to&^from != 0 && from&policy.Read == 0 || from&policy.Create&^to != 0
+	})
+}
+
+// address compares a connection to an address, or listening on it, without a known scheme.
+func (j *judge) address(protocol string, addr netip.AddrPort, listen bool) {
+	t := netname.Target{Protocol: protocol, Addr: addr.Addr(), Port: addr.Port(), Listen: listen}
+	t.Addr = t.Dest()
+	at := sbpltest.Target{Protocol: protocol, Addr: addr}
+	allowed := exactly(j.policy.CheckNet(&t).Allow)
+	var rules []string
+	for _, l := range j.policy.Layers {
+		if l.Net == nil {
+			continue
+		}
+		if r := l.Net.Find(&t); r != nil {
+			rules = append(rules, r.ID)
+		}
+		for _, r := range l.Net.Rules() {
+			rules = append(rules, "near "+r.ID)
+		}
+	}
+	if listen {
+		j.differs(j.allows("network-bind", at), allowed, rules, "bind %s %s", protocol, addr)
+		j.differs(j.allows("network-inbound", at), allowed, rules, "accept on %s %s", protocol, addr)
+		return
+	}
+	if j.egress != 0 && protocol == "tcp" && int(addr.Port()) == j.egress && t.Addr.IsLoopback() {
+		allowed = bounds{most: true, least: j.grantsNames() && t.Addr != netip.MustParseAddr("127.0.0.2")}
+	}
+	j.differs(j.allows("network-outbound", at), allowed, rules, "connect to %s %s", protocol, addr)
+}
+
+// grantsNames reports whether a rule grants a host by its name, for which egress is needed.
+func (j *judge) grantsNames() bool {
+	return slices.ContainsFunc(j.policy.Rules, func(r *policy.Rule) bool {
+		return r.Net != nil && r.Net.Allow && (r.Net.Name != "" && r.Net.Name != "localhost" || r.Net.Suffix != "") && j.rows[r.ID].Status == policy.Enforced
+	})
+}
+
+// describe returns the policy and the profile, for a failure.
+func (w *world) describe() string {
+	var b strings.Builder
+	for _, l := range w.policy.Layers {
+		if l.Authority != policy.Builtin {
+			fmt.Fprintf(&b, "%s: defaults %v\n", l.Authority, l.Defaults)
+		}
+	}
+	for _, r := range w.policy.Rules {
+		row := w.rows[r.ID]
+		fmt.Fprintf(&b, "%s %s: %s %s (stricter %v)\n", r.ID, explain.RuleText(r), row.Status, row.Why, row.Stricter)
+	}
+	return b.String() + w.text
+}
