@@ -1,6 +1,7 @@
 package seatbelt
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path"
@@ -288,7 +289,9 @@ func (j *judge) address(protocol string, addr netip.AddrPort, listen bool) {
 			rules = append(rules, r.ID)
 		}
 		for _, r := range l.Net.Rules() {
-			rules = append(rules, "near "+r.ID)
+			if rules = append(rules, "near "+r.ID); t.Addr.IsLoopback() && j.rows[r.ID].Status != policy.Enforced {
+				rules = append(rules, r.ID) // it may be about another address of loopback, which is the same to the profile
+			}
 		}
 	}
 	if listen {
@@ -297,15 +300,20 @@ func (j *judge) address(protocol string, addr netip.AddrPort, listen bool) {
 		return
 	}
 	if j.egress != 0 && protocol == "tcp" && int(addr.Port()) == j.egress && t.Addr.IsLoopback() {
-		allowed = bounds{most: true, least: j.grantsNames() && t.Addr != netip.MustParseAddr("127.0.0.2")}
+		allowed = bounds{most: true, least: j.needsEgress() && t.Addr != netip.MustParseAddr("127.0.0.2")}
 	}
 	j.differs(j.allows("network-outbound", at), allowed, rules, "connect to %s %s", protocol, addr)
 }
 
-// grantsNames reports whether a rule grants a host by its name, for which egress is needed.
-func (j *judge) grantsNames() bool {
+// needsEgress reports whether the policy grants a host by its name, for which egress is needed.
+func (j *judge) needsEgress() bool {
 	return slices.ContainsFunc(j.policy.Rules, func(r *policy.Rule) bool {
-		return r.Net != nil && r.Net.Allow && (r.Net.Name != "" && r.Net.Name != "localhost" || r.Net.Suffix != "") && j.rows[r.ID].Status == policy.Enforced
+		if r.Net == nil || r.Net.Name == "" || r.Net.Name == "localhost" || r.Net.Listen || r.Net.Proto != "tcp" || j.rows[r.ID].Status != policy.Enforced {
+			return false
+		}
+		t := netname.Target{Scheme: cmp.Or(r.Net.Scheme, "https"), Host: r.Net.Name, Port: uint16(r.Net.Port), Protocol: "tcp"}
+		t.Port = cmp.Or(t.Port, netname.DefaultPort(t.Scheme))
+		return j.policy.CheckNet(&t).Allow
 	})
 }
 
