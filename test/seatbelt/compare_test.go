@@ -244,7 +244,8 @@ func (j *judge) move(old, new name) {
 }
 
 // gains reports whether what is renamed would gain a capability that a copy of it wouldn't have, or whether a folder could bring what mustn't
-// be made at its new name. The policy denies more: it compares rules, and not what they say together. [darwin.StatedGaps] has the difference.
+// be made at its new name. The policy denies more: it compares rules, and not what they say together, and doesn't know that a profile
+// applies patterns also elsewhere. [darwin.StatedGaps] has the difference.
 func (j *judge) gains(m policy.Move) bool {
 	old, new := m.Old, m.New
 	if !m.OldDir {
@@ -270,8 +271,21 @@ func (j *judge) gains(m policy.Move) bool {
 	}
 	return slices.ContainsFunc(rests, func(rest string) bool {
 		from, to := j.policy.Caps(old+rest), j.policy.Caps(new+rest)
-		return to&^from != 0 && from&policy.Read == 0 || from&policy.Create&^to != 0
+		revealed := from&policy.Read == 0 && j.granted(new+rest)&^from != 0
+		return revealed || to&policy.Create == 0 && j.granted(old+rest)&policy.Create != 0
 	})
+}
+
+// granted returns the capabilities of which the profile grants a part on a file.
+func (j *judge) granted(p string) (caps policy.Caps) {
+	for _, c := range capabilities {
+		for _, op := range c.needed {
+			if at := (sbpltest.Target{Path: p, Type: "REGULAR-FILE"}); j.allows(op, at) && !j.inBase(op, at) {
+				caps |= c.caps
+			}
+		}
+	}
+	return caps
 }
 
 // address compares a connection to an address, or listening on it, without a known scheme.
