@@ -150,7 +150,7 @@ func TestMutations(t *testing.T) {
 		f.params[v.Name] = v.Value
 	}
 	models := []sbpltest.Model{{}, {SubpathIsDirectory: true, FoldPaths: true, FoldRegex: true}}
-	if found := w.survey(models, 1); len(found) > 0 {
+	if found := w.survey(models); len(found) > 0 {
 		t.Fatalf("%s\n%s", found[0], w.describe())
 	}
 	for _, m := range mutations {
@@ -166,7 +166,7 @@ func TestMutations(t *testing.T) {
 			}
 			other := w
 			other.profile = got
-			found := other.survey(models, 1)
+			found := other.survey(models)
 			if len(found) == 0 {
 				t.Fatalf("%d changed rules aren't noticed:\n%s", changed, text)
 			}

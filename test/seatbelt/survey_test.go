@@ -1,6 +1,7 @@
 package seatbelt
 
 import (
+	"iter"
 	"net/netip"
 	"path"
 	"slices"
@@ -9,36 +10,49 @@ import (
 	"github.com/toolguard/toolguard/internal/darwin/sbpltest"
 )
 
-// survey asks every question about the paths that a policy is about, under each model, until limit faults are found.
-func (w *world) survey(models []sbpltest.Model, limit int) []fault {
+// survey asks every question about the paths that a policy is about, under each model, until there is a fault.
+func (w *world) survey(models []sbpltest.Model) []fault {
 	names := w.names()
-	var found []fault
 	for _, m := range models {
 		j := judge{world: w, model: m}
-		for _, n := range names {
-			j.file(n)
-		}
-		for _, p := range names {
-			for _, q := range names {
-				if p.path == p.other && q.kind != "DIRECTORY" && path.Base(q.path) != "d" {
-					j.move(p, q)
-				}
+		for step := range j.steps(names) {
+			if step(); len(j.faults) > 0 {
+				return j.faults
 			}
 		}
+	}
+	return nil
+}
+
+// steps are the questions of a survey.
+func (j *judge) steps(names []name) iter.Seq[func()] {
+	return func(yield func(func()) bool) {
 		for _, addr := range []string{"127.0.0.1", "::1", "127.0.0.2", "192.0.2.1"} {
 			for _, port := range []uint16{80, 443, 5432, 8080} {
 				at := netip.AddrPortFrom(netip.MustParseAddr(addr), port)
-				for _, protocol := range []string{"tcp", "udp"} {
-					j.address(protocol, at, false)
-					j.address(protocol, at, true)
+				for _, listen := range []bool{false, true} {
+					if !yield(func() { j.address("tcp", at, listen); j.address("udp", at, listen) }) {
+						return
+					}
 				}
 			}
 		}
-		if found = append(found, j.faults...); len(found) >= limit {
-			break
+		for _, n := range names {
+			if !yield(func() { j.file(n) }) {
+				return
+			}
+		}
+		for _, p := range names {
+			for _, q := range names {
+				if p.path != p.other || q.kind == "DIRECTORY" || path.Base(q.path) == "d" {
+					continue
+				}
+				if !yield(func() { j.move(p, q) }) {
+					return
+				}
+			}
 		}
 	}
-	return found
 }
 
 // names returns the paths that rules are about with those around them, in two cases where nothing is there.
