@@ -223,15 +223,16 @@ func (j *judge) move(old, new name) {
 		return // the kernel's own errors, or a new folder that isn't empty
 	}
 	rules := slices.Concat(j.rules(old), j.rules(new), j.unenforced())
+	got := j.profile.Rename(j.model, old.target(), new.target())
 	allowed := j.bounds(func(s spelling) bool {
 		m := policy.Move{Old: s(old), New: s(new), OldDir: dir, NewExists: new.kind != ""}
 		if m.NewExists && j.policy.Caps(m.New)&policy.Delete != 0 {
 			m.NewExists = false // it's removed first
 		}
 		v := j.policy.CheckRename(m)
-		return v.Allow || v.Reason == policy.NoGain && !j.gains(m)
+		return v.Allow || got && v.Reason == policy.NoGain && !j.gains(m)
 	})
-	j.differs(j.profile.Rename(j.model, old.target(), new.target()), allowed, rules, "rename %+v to %+v", old, new)
+	j.differs(got, allowed, rules, "rename %+v to %+v", old, new)
 	if !dir && new.kind == "" {
 		allowed := j.bounds(func(s spelling) bool { return j.policy.CheckLink(policy.Move{Old: s(old), New: s(new)}).Allow })
 		allowed.least = false // where a new file may have more capabilities, there are no links

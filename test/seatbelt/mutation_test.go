@@ -1,6 +1,7 @@
 package seatbelt
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,6 +44,7 @@ type mutation struct {
 	name   string
 	where  func(p *finder, form string) bool
 	change func(form string) string // "" removes it; nil moves it to the front
+	values bool                     // change is of the values of the forms' parameters instead
 }
 
 // finder finds forms by the paths of their parameters.
@@ -67,6 +69,21 @@ func has(action, op, text string) func(*finder, string) bool {
 // on is has, for a form about a path.
 func on(action, op, path string) func(*finder, string) bool {
 	return func(f *finder, form string) bool { return has(action, op, "")(f, form) && f.about(form, path) }
+}
+
+// matching finds forms that aren't about a path, and in which a regular expression matches an example.
+func matching(action, op, example string) func(*finder, string) bool {
+	return func(f *finder, form string) bool {
+		if !has(action, op, "(regex ")(f, form) || strings.Contains(form, "(literal ") {
+			return false
+		}
+		for name, value := range f.params {
+			if strings.Contains(form, `(regex (param "`+name+`"))`) && regexp.MustCompile(value).MatchString(example) {
+				return true
+			}
+		}
+		return false
+	}
 }
 
 func words(form, op string) bool {
@@ -94,44 +111,47 @@ func unfold(form string) string { return sets.ReplaceAllString(form, "$1") }
 const ws = home + "/w"
 
 var mutations = []mutation{
-	{"the grant of reading in the workspace", on("allow", "file-read-data", ws), drop},
-	{"the grant of attributes alone", on("allow", "file-write-xattr", ws), replace("file-write-xattr", "")},
-	{"a denial", on("deny", "file-read-data", ws+"/secret"), drop},
-	{"a denial, turned round", on("deny", "file-read-data", ws+"/secret"), swap},
-	{"a denial, before the grant above", on("deny", "file-read-data", ws+"/secret"), nil},
-	{"a grant beneath a denial, before it", on("allow", "file-read-data", ws+"/secret/open"), nil},
-	{"a denial of the folder alone", on("deny", "file-read-data", ws+"/secret"), replace("(subpath ", "(literal ")},
-	{"a denial of what is beneath alone", on("deny", "file-write-create", ws+"/new"), replace("(literal ", "(subpath ")},
-	{"a denial of a family", on("deny", "file-read-data", ws+"/secret"), replace("file-read-data", "file-read*")},
-	{"a denial of execution", on("deny", "process-exec", ws+"/secret"), drop},
-	{"a read-only path", on("deny", "file-write-data", ws+"/ro"), drop},
-	{"a pattern", has("deny", "file-read-data", "regex"), drop},
-	{"a pattern, turned round", has("deny", "file-read-data", "regex"), swap},
-	{"a pattern, before the grants", has("deny", "file-read-data", "regex"), nil},
-	{"a pattern in one case", has("deny", "file-read-data", "regex"), unfold},
-	{"a pattern without what is beneath", has("deny", "file-read-data", "regex"), replace("(/.*)?$", "$")},
-	{"a pattern that isn't anchored at its end", has("deny", "file-read-data", "regex"), replace("(/.*)?$", "")},
-	{"protect", has("deny", "file-write-data", "regex"), drop},
-	{"protect, creating", has("deny", "file-write-create", "regex"), drop},
-	{"unprotect", on("allow", "file-write-data", ws+"/sub/.git/hooks"), drop},
-	{"unlink of the folders above a rule", on("deny", "file-write-unlink", ws), drop},
-	{"toolguard's own files", on("deny", "file-write-data", home+"/.config/toolguard"), drop},
-	{"links", has("deny", "file-link", ""), drop},
-	{"clones", has("deny", "file-clone", ""), drop},
-	{"a grant outside", on("allow", "file-write-data", "/private/tmp/x"), drop},
-	{"a grant for another spelling", on("allow", "file-write-data", "/private/tmp/x"), func(form string) string {
+	{name: "the grant of reading in the workspace", where: on("allow", "file-read-data", ws), change: drop},
+	{name: "the grant of attributes alone", where: on("allow", "file-write-xattr", ws), change: replace("file-write-xattr", "")},
+	{name: "a denial", where: on("deny", "file-read-data", ws+"/secret"), change: drop},
+	{name: "a denial, turned round", where: on("deny", "file-read-data", ws+"/secret"), change: swap},
+	{name: "a denial, before the grant above", where: on("deny", "file-read-data", ws+"/secret"), change: nil},
+	{name: "a grant beneath a denial, before it", where: on("allow", "file-read-data", ws+"/secret/open"), change: nil},
+	{name: "a denial of the folder alone", where: on("deny", "file-read-data", ws+"/secret"), change: replace("(subpath ", "(literal ")},
+	{name: "a denial of what is beneath alone", where: on("deny", "file-write-create", ws+"/new"), change: replace("(literal ", "(subpath ")},
+	{name: "a denial of a family", where: on("deny", "file-read-data", ws+"/secret"), change: replace("file-read-data", "file-read*")},
+	{name: "a denial of execution", where: on("deny", "file-map-executable", ws+"/secret"), change: drop},
+	{name: "a read-only path", where: on("deny", "file-write-data", ws+"/ro"), change: drop},
+	{name: "a pattern", where: matching("deny", "file-read-data", ws+"/c/.env"), change: drop},
+	{name: "a pattern, turned round", where: matching("deny", "file-read-data", ws+"/c/.env"), change: swap},
+	{name: "a pattern, before the grants", where: matching("deny", "file-read-data", ws+"/c/.env"), change: nil},
+	{name: "a pattern in one case", where: matching("deny", "file-read-data", ws+"/c/.env"), change: unfold, values: true},
+	{name: "a pattern without what is beneath", where: matching("deny", "file-read-data", ws+"/c/.env"), change: replace("(/|$)", "$"), values: true},
+	{name: "a pattern that isn't anchored at its end", where: matching("deny", "file-read-data", ws+"/c/.env"), change: replace("(/|$)", ""), values: true},
+	{name: "a pattern that isn't anchored at its beginning", where: matching("deny", "file-read-data", ws+"/c/.env"), change: replace("^", ""), values: true},
+	{name: "secrets", where: matching("deny", "file-read-data", ws+"/c/d.pem"), change: drop},
+	{name: "protect", where: matching("deny", "file-write-data", ws+"/.git/hooks"), change: drop},
+	{name: "protect, creating", where: matching("deny", "file-write-create", ws+"/.git/hooks"), change: drop},
+	{name: "protect, a folder of a pattern", where: matching("deny", "file-write-unlink", ws+"/.git"), change: drop},
+	{name: "unprotect", where: on("allow", "file-write-data", ws+"/sub/.git/hooks"), change: drop},
+	{name: "unlink of the folders above a rule", where: on("deny", "file-write-unlink", ws), change: drop},
+	{name: "toolguard's own files", where: on("deny", "file-write-data", home+"/.config/toolguard"), change: drop},
+	{name: "links", where: has("deny", "file-link", ""), change: drop},
+	{name: "clones", where: has("deny", "file-clone", ""), change: drop},
+	{name: "a grant outside", where: on("allow", "file-write-data", "/private/tmp/x"), change: drop},
+	{name: "a grant for another spelling", where: on("allow", "file-write-data", "/private/tmp/x"), change: func(form string) string {
 		return regexp.MustCompile(`\(param "[^"]*"\)`).ReplaceAllString(form, `"/tmp/x"`)
 	}},
-	{"a program", has("allow", "process-exec", ""), drop},
-	{"every program", has("allow", "process-exec", ""), func(string) string { return `(allow process-exec (subpath "/"))` }},
-	{"egress", has("allow", "network-outbound", "8080"), drop},
-	{"egress on every port", has("allow", "network-outbound", "8080"), replace("8080", "*")},
-	{"egress on every host", has("allow", "network-outbound", "8080"), replace("localhost:8080", "*:8080")},
-	{"egress by UDP", has("allow", "network-outbound", "8080"), replace("tcp", "ip")},
-	{"a port of loopback", has("allow", "network-outbound", "5432"), drop},
-	{"listening", has("allow", "network-bind", ":80"), drop},
-	{"unix sockets", has("deny", "network-outbound", "subpath"), drop},
-	{"the default", func(_ *finder, form string) bool { return form == "(deny default)" }, swap},
+	{name: "a program", where: has("allow", "process-exec", ""), change: drop},
+	{name: "every program", where: has("allow", "process-exec", ""), change: func(string) string { return `(allow process-exec (subpath "/"))` }},
+	{name: "egress", where: has("allow", "network-outbound", "8080"), change: drop},
+	{name: "egress on every port", where: has("allow", "network-outbound", "8080"), change: replace("8080", "*")},
+	{name: "egress on every host", where: has("allow", "network-outbound", "8080"), change: replace("localhost:8080", "*:8080")},
+	{name: "egress by UDP", where: has("allow", "network-outbound", "8080"), change: replace("tcp", "ip")},
+	{name: "a port of loopback", where: has("allow", "network-outbound", "5432"), change: drop},
+	{name: "listening", where: has("allow", "network-bind", ":80"), change: drop},
+	{name: "unix sockets", where: has("deny", "network-outbound", "subpath"), change: drop},
+	{name: "the default", where: func(_ *finder, form string) bool { return form == "(deny default)" }, change: swap},
 }
 
 // TestMutations checks that the comparison notices when a profile is wrong.
@@ -155,11 +175,11 @@ func TestMutations(t *testing.T) {
 	}
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
-			text, changed := m.apply(&f, forms)
+			text, params, changed := m.apply(&f, forms)
 			if changed == 0 {
 				t.Fatalf("no rule is of this kind:\n%s", p.Text)
 			}
-			got, err := sbpltest.Parse(text, f.params)
+			got, err := sbpltest.Parse(text, params)
 			if err != nil {
 				t.Log(err)
 				return
@@ -175,23 +195,30 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// apply returns the changed text, and how many forms were changed.
-func (m *mutation) apply(f *finder, forms []string) (text string, changed int) {
+// apply returns the changed text and parameters, and how many forms or values were changed.
+func (m *mutation) apply(f *finder, forms []string) (text string, params map[string]string, changed int) {
 	var front, rest []string
+	params = maps.Clone(f.params)
 	for i, form := range forms {
 		switch {
 		case i < 1 || !m.where(f, form):
 			rest = append(rest, form)
-			continue
 		case m.change == nil:
 			front = append(front, form)
 			changed++
-			continue
-		}
-		if now := m.change(form); now != form {
-			changed++
-			rest = append(rest, now)
+		case m.values:
+			rest = append(rest, form)
+			for name, value := range f.params {
+				if strings.Contains(form, `(param "`+name+`")`) && m.change(value) != value {
+					params[name] = m.change(value)
+					changed++
+				}
+			}
+		default:
+			if rest = append(rest, m.change(form)); rest[len(rest)-1] != form {
+				changed++
+			}
 		}
 	}
-	return strings.Join(slices.Concat(rest[:2], front, rest[2:]), "\n"), changed
+	return strings.Join(slices.Concat(rest[:2], front, rest[2:]), "\n"), params, changed
 }
