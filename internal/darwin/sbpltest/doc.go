@@ -20,7 +20,7 @@
 //     Measured: navikt/cplt#455.
 //   - AllowedAtFirst: (version 1) allows some operations before the first rule, file-link, file-clone, file-map-executable and
 //     process-info* among them. (deny default) and a rule for a family don't take them back, a rule for the name does. Measured on macOS 14,
-//     15 and 26, for process-info* by others on macOS 15.
+//     15 and 26, for process-info* by others on macOS 15; WebKit denies file-clone by its name (WebKit/WebKit#63532).
 //   - Releases: file-graft and file-ungraft are unknown before macOS 26. A profile names them only in (when (defined? 'NAME) …). Measured
 //     on the same releases.
 //   - NetworkAddress: the host of an address is "*" or "localhost", the port one number or "*"; localhost is 127.0.0.1, ::1 and 0.0.0.0,
@@ -36,7 +36,8 @@
 //     there. Measured: anthropic-experimental/sandbox-runtime#8.
 //   - Link: file-link and file-clone are about the old name, file-write-create about the new one. Apple's own profiles prevent links to a
 //     folder by its name in file-link (iOS 9.1, after Deshotels et al., SandScout, 2016).
-//   - VnodePath: paths are those of the file system's own view, after symlinks: /private/tmp, never /tmp. Measured: riboseinc/retrace#720.
+//   - VnodePath: paths are those of the file system's own view, after symlinks: /private/tmp, never /tmp. Measured:
+//     riboseinc/retrace#720, Protonk/sandbox-boostrap (runtime-closure).
 //
 // # What isn't known
 //

@@ -2,6 +2,8 @@ package sbpltest
 
 import (
 	"net/netip"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -339,5 +341,26 @@ func rejected(t *testing.T, want string, rules ...string) {
 		if _, err := Parse(begin+r, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error about %q", r, err, want)
 		}
+	}
+}
+
+// TestFacts checks that each fact of the package comment has a test of its name.
+func TestFacts(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, err := os.ReadFile("facts_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := regexp.MustCompile(`(?m)^//   - (\w+):`).FindAllSubmatch(doc, -1)
+	for _, f := range facts {
+		if !strings.Contains(string(tests), "func Test"+string(f[1])+"(t *testing.T)") {
+			t.Errorf("%s has no test", f[1])
+		}
+	}
+	if len(facts) < 15 {
+		t.Errorf("only %d facts", len(facts))
 	}
 }
