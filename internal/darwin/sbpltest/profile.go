@@ -75,7 +75,7 @@ func (p *parser) form(e *expr) (isDefault bool, err error) {
 	head := e.head()
 	switch head {
 	case "if", "when":
-		return false, p.guarded(e)
+		return false, p.conditional(e)
 	case "allow", "deny":
 	default:
 		return false, fmt.Errorf("unbound variable: %s", head)
@@ -114,8 +114,8 @@ func (p *parser) form(e *expr) (isDefault bool, err error) {
 	return false, p.rule(ops, filters, on, head == "allow")
 }
 
-// guarded reads (when (defined? 'NAME) FORM…): the forms apply where the operation is known.
-func (p *parser) guarded(e *expr) error {
+// conditional reads (when (defined? 'NAME) FORM…): the forms apply where the operation is known.
+func (p *parser) conditional(e *expr) error {
 	args := e.args()
 	if len(args) < 2 || e.head() == "if" && len(args) != 2 || args[0].head() != "defined?" || len(args[0].list) != 2 || args[0].list[1].head() != "quote" {
 		return fmt.Errorf("%s that isn't (%s (defined? 'NAME) RULE)", e.head(), e.head())
