@@ -295,6 +295,12 @@ func (j *judge) address(protocol string, addr netip.AddrPort, listen bool) {
 	t.Addr = t.Dest()
 	at := sbpltest.Target{Protocol: protocol, Addr: addr}
 	allowed := exactly(j.policy.CheckNet(&t).Allow)
+	for _, same := range netname.Loopback {
+		if other := t; t.Addr.IsLoopback() {
+			other.Addr = same
+			allowed.least = allowed.least && j.policy.CheckNet(&other).Allow // what one address of loopback is denied, all are
+		}
+	}
 	var rules []string
 	for _, l := range j.policy.Layers {
 		if l.Net == nil {
