@@ -1,6 +1,7 @@
 package seatbelt
 
 import (
+	"cmp"
 	"flag"
 	"net/netip"
 	"path"
@@ -13,15 +14,14 @@ import (
 	"github.com/toolguard/toolguard/internal/darwin/sbpltest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/written"
 )
 
 // TestProfileAgreesWithPolicy checks that a profile allows nothing that the policy denies, and denies nothing that it allows, unless the
 // report says so. -rapid.checks=50000 makes more than a million decisions.
 func TestProfileAgreesWithPolicy(t *testing.T) {
-	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		childtest.Must(t, flag.Set("rapid.checks", "1000"))
-		defer flag.Set("rapid.checks", f.DefValue)
-	}
+	checks(t, "1000")
 	base := profileOf(t, policy.Deny)
 	compared, excused, policies := 0, 0, 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -37,6 +37,41 @@ func TestProfileAgreesWithPolicy(t *testing.T) {
 	t.Logf("%d decisions under %d policies; the report states %d differences", compared, policies, excused)
 	if compared < 20_000 || excused*5 > compared {
 		t.Errorf("%d decisions, of which the report states %d differences: the test shows little", compared, excused)
+	}
+}
+
+// checks sets how many policies or sets of questions are drawn, unless the flag does.
+func checks(t *testing.T, n string) {
+	f := flag.Lookup("rapid.checks")
+	if f.Value.String() != f.DefValue {
+		return
+	}
+	childtest.Must(t, flag.Set("rapid.checks", n))
+	t.Cleanup(func() { _ = flag.Set("rapid.checks", f.DefValue) })
+}
+
+// TestBuiltinPolicies compares the built-in default policy, and each preset.
+func TestBuiltinPolicies(t *testing.T) {
+	checks(t, "20")
+	base := profileOf(t, policy.Deny)
+	for _, preset := range append(policyfile.Presets(), policyfile.Preset{}) {
+		t.Run(cmp.Or(preset.Name, "default"), func(t *testing.T) {
+			request := written.Request{Workspace: home + "/w", Home: home, Dir: home + "/w"}
+			if preset.Name != "" {
+				request.Policies = []string{preset.Name}
+			}
+			c, err := written.Compile(request, nil)
+			childtest.Must(t, err)
+			w := &world{files: mac(nil), policy: c, base: base, egress: 8080}
+			childtest.Must(t, w.render(t, c))
+			rapid.Check(t, func(r *rapid.T) {
+				j := judge{world: w, model: rapid.SampledFrom(sbpltest.Models()).Draw(r, "model")}
+				ask(r, &j)
+				if len(j.faults) > 0 {
+					r.Fatalf("%s (%+v)", j.faults[0], j.model)
+				}
+			})
+		})
 	}
 }
 
