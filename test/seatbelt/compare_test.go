@@ -72,12 +72,12 @@ func (j *judge) bounds(ask func(spelling) bool) bounds {
 	return bounds{known && given, known && (given || j.model.FoldPaths || j.model.FoldRegex)}
 }
 
-// differs records a difference, unless the report states it for one of the rules that decide at paths.
-func (j *judge) differs(profile bool, policy bounds, rules []string, format string, args ...any) {
+// differs records a difference, unless the report states it for one of the rules.
+func (j *judge) differs(profile bool, policy bounds, rules func() []string, format string, args ...any) {
 	j.compared++
 	switch excess := profile && !policy.most; {
 	case !excess && (profile || !policy.least):
-	case j.reported(excess, rules):
+	case j.reported(excess, rules()):
 		j.excused++
 	default:
 		j.faults = append(j.faults, fault{fmt.Sprintf(format, args...), excess})
@@ -118,8 +118,17 @@ type name struct {
 
 func (n name) target() sbpltest.Target { return sbpltest.Target{Path: n.path, Type: n.kind} }
 
-// rules returns the rules that decide on a name, and those about which the report may state that the profile is stricter there.
-func (j *judge) rules(n name) []string {
+// rules returns the rules that decide on names, and those about which the report may state that the profile is stricter there.
+func (j *judge) rules(names ...name) func() []string {
+	return func() (ids []string) {
+		for _, n := range names {
+			ids = append(ids, j.rulesOf(n)...)
+		}
+		return ids
+	}
+}
+
+func (j *judge) rulesOf(n name) []string {
 	ids := append(j.deciding(n.path), j.deciding(n.other)...)
 	for _, r := range j.policy.Rules {
 		if r.FS != nil && concerns(r.FS, n.other) {
@@ -180,15 +189,16 @@ func (j *judge) file(n name) {
 }
 
 // execute asks whether the policy allows a program to be executed.
-func (j *judge) execute(n name) (bounds, []string) {
-	rules := j.rules(n)
-	return j.bounds(func(s spelling) bool {
+func (j *judge) execute(n name) (bounds, func() []string) {
+	var commands []string
+	allowed := j.bounds(func(s spelling) bool {
 		v := j.policy.CheckCommand(s(n), []string{path.Base(s(n))})
 		if v.Rule >= 0 {
-			rules = append(rules, j.policy.Rules[v.Rule].ID)
+			commands = append(commands, j.policy.Rules[v.Rule].ID)
 		}
 		return v.Allow && j.policy.Caps(s(n))&policy.Execute != 0
-	}), rules
+	})
+	return allowed, func() []string { return append(commands, j.rulesOf(n)...) }
 }
 
 // metadata is visible, also above what may be read.
@@ -222,7 +232,7 @@ func (j *judge) move(old, new name) {
 	if old.kind == "" || old.path == new.path || inside || old.path == "/" || new.path == "/" || new.kind != "" && (dir || onto) {
 		return // the kernel's own errors, or a new folder that isn't empty
 	}
-	rules := slices.Concat(j.rules(old), j.rules(new), j.unenforced())
+	rules := func() []string { return append(j.rules(old, new)(), j.unenforced()...) }
 	got := j.profile.Rename(j.model, old.target(), new.target())
 	allowed := j.bounds(func(s spelling) bool {
 		m := policy.Move{Old: s(old), New: s(new), OldDir: dir, NewExists: new.kind != ""}
@@ -301,20 +311,7 @@ func (j *judge) address(protocol string, addr netip.AddrPort, listen bool) {
 			allowed.least = allowed.least && j.policy.CheckNet(&other).Allow // what one address of loopback is denied, all are
 		}
 	}
-	var rules []string
-	for _, l := range j.policy.Layers {
-		if l.Net == nil {
-			continue
-		}
-		if r := l.Net.Find(&t); r != nil {
-			rules = append(rules, r.ID)
-		}
-		for _, r := range l.Net.Rules() {
-			if rules = append(rules, "near "+r.ID); t.Addr.IsLoopback() && j.rows[r.ID].Status != policy.Enforced {
-				rules = append(rules, r.ID) // it may be about another address of loopback, which is the same to the profile
-			}
-		}
-	}
+	rules := func() []string { return j.netRules(&t) }
 	if listen {
 		j.differs(j.allows("network-bind", at), allowed, rules, "bind %s %s", protocol, addr)
 		j.differs(j.allows("network-inbound", at), allowed, rules, "accept on %s %s", protocol, addr)
@@ -324,6 +321,24 @@ func (j *judge) address(protocol string, addr netip.AddrPort, listen bool) {
 		allowed = bounds{most: true, least: j.needsEgress() && t.Addr != netip.MustParseAddr("127.0.0.2")}
 	}
 	j.differs(j.allows("network-outbound", at), allowed, rules, "connect to %s %s", protocol, addr)
+}
+
+// netRules returns the rules that decide on a target, and all others about the network.
+func (j *judge) netRules(t *netname.Target) (ids []string) {
+	for _, l := range j.policy.Layers {
+		if l.Net == nil {
+			continue
+		}
+		if r := l.Net.Find(t); r != nil {
+			ids = append(ids, r.ID)
+		}
+		for _, r := range l.Net.Rules() {
+			if ids = append(ids, "near "+r.ID); t.Addr.IsLoopback() && j.rows[r.ID].Status != policy.Enforced {
+				ids = append(ids, r.ID) // it may be about another address of loopback, which is the same to the profile
+			}
+		}
+	}
+	return ids
 }
 
 // needsEgress reports whether the policy grants a host by its name, for which egress is needed.

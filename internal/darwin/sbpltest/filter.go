@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,11 +29,9 @@ const (
 type filter struct {
 	head  string
 	value string
-	re    *regexp.Regexp
-
-	folded *regexp.Regexp // re without regard to case
-	of     []filter       // of require-all, require-any, require-not, and the path of a unix socket
-	addr   address
+	re    *pattern
+	of    []filter // of require-all, require-any, require-not, and the path of a unix socket
+	addr  address
 }
 
 // address is what remote or local names.
@@ -138,7 +135,7 @@ func (p *parser) strings(e *expr) (all []filter, err error) {
 		}
 		switch f.head {
 		case "regex":
-			f.re, f.folded, err = compile(f.value)
+			f.re, err = p.regex(f.value)
 		case "literal", "subpath":
 			err = checkPath(f.value)
 		default:
@@ -152,6 +149,15 @@ func (p *parser) strings(e *expr) (all []filter, err error) {
 		all = append(all, f)
 	}
 	return all, nil
+}
+
+// regex compiles a regular expression once.
+func (p *parser) regex(expr string) (re *pattern, err error) {
+	if re = p.compiled[expr]; re == nil {
+		re, err = compile(expr)
+		p.compiled[expr] = re
+	}
+	return re, err
 }
 
 // checkPath rejects a path that no file has in the file system's own view: a rule for it would match nothing.
@@ -233,7 +239,7 @@ func (f *filter) matches(m Model, t *Target) bool {
 	case "subpath":
 		return t.Path != "" && m.within(t, f.value)
 	case "regex":
-		return t.Path != "" && (f.re.MatchString(t.Path) || m.FoldRegex && f.folded.MatchString(t.Path))
+		return t.Path != "" && f.re.matches(m, t.Path)
 	case "vnode-type":
 		return t.Type == f.value
 	case "target":

@@ -28,6 +28,8 @@ type parser struct {
 	params  map[string]string
 	out     *Profile
 	defined string // what the forms that are being read only apply to
+
+	compiled map[string]*pattern
 }
 
 // Parse reads a profile.
@@ -37,7 +39,7 @@ func Parse(profile string, params map[string]string) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := parser{params: params, out: &Profile{byName: map[string][]*rule{}, unlimited: map[string]*rule{}}}
+	p := parser{params: params, out: &Profile{byName: map[string][]*rule{}, unlimited: map[string]*rule{}}, compiled: map[string]*pattern{}}
 	for _, op := range allowedAtFirst {
 		p.out.unlimited[op] = &rule{op: op, allow: true}
 	}

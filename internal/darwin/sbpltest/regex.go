@@ -7,18 +7,33 @@ import (
 	"strings"
 )
 
-// compile compiles a regular expression of a profile. It accepts only what every description of the matcher has: characters, escaped
-// punctuation, ., sets, groups, |, *, +, ?, ^ and $. Anything else is an error, because macOS may accept it and then match nothing.
-func compile(expr string) (exact, folded *regexp.Regexp, err error) {
-	if err = checkRegex(expr); err == nil {
+// pattern is a regular expression of a profile.
+type pattern struct {
+	exact  *regexp.Regexp
+	folded *regexp.Regexp // exact without regard to case, once it's needed
+}
+
+// compile compiles a regular expression. It accepts only what every description of the matcher has: characters, escaped punctuation, .,
+// sets, groups, |, *, +, ?, ^ and $. Anything else is an error, because macOS may accept it and then match nothing.
+func compile(expr string) (*pattern, error) {
+	err := checkRegex(expr)
+	if err == nil {
+		var exact *regexp.Regexp
 		if exact, err = regexp.Compile("(?s)" + expr); err == nil { // a dot also matches a newline
-			folded, err = regexp.Compile("(?si)" + expr)
+			return &pattern{exact: exact}, nil
 		}
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("the regular expression %q: %w", expr, err)
+	return nil, fmt.Errorf("the regular expression %q: %w", expr, err)
+}
+
+func (p *pattern) matches(m Model, path string) bool {
+	if !m.FoldRegex {
+		return p.exact.MatchString(path)
 	}
-	return exact, folded, nil
+	if p.folded == nil {
+		p.folded = regexp.MustCompile("(?i)" + p.exact.String())
+	}
+	return p.folded.MatchString(path)
 }
 
 func checkRegex(expr string) error {
