@@ -242,6 +242,9 @@ func (j *judge) move(old, new name) {
 		v := j.policy.CheckRename(m)
 		return v.Allow || got && v.Reason == policy.NoGain && !j.gains(m)
 	})
+	if new.kind != "" {
+		allowed.least = allowed.least && j.can(new, policy.Delete).least // the profile's operations are those of removing it first
+	}
 	j.differs(got, allowed, rules, "rename %+v to %+v", old, new)
 	if !dir && new.kind == "" {
 		allowed := j.bounds(func(s spelling) bool { return j.policy.CheckLink(policy.Move{Old: s(old), New: s(new)}).Allow })
