@@ -5,6 +5,17 @@ package darwin
 const systemPart = `(version 1)
 (deny default)
 
+; what (version 1) allows before the first rule: (deny default) and rules for a family don't take it back
+(deny process-info*)
+(deny nvram*)
+(deny iokit-get-properties)
+(deny file-map-executable)
+(deny file-link)
+(deny file-clone)
+(deny fs-snapshot-mount)
+(if (defined? 'file-graft) (deny file-graft))
+(if (defined? 'file-ungraft) (deny file-ungraft))
+
 ; processes of the session
 (allow process-fork)
 (allow signal (target same-sandbox))

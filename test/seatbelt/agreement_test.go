@@ -107,7 +107,11 @@ func (w *world) interesting() []string {
 		}
 		p := r.FS.Path
 		if r.FS.Last != "" {
-			p = path.Join(p, "b", strings.ReplaceAll(r.FS.Last, "*", "a"), path.Join(r.FS.Names...))
+			match := path.Join(strings.ReplaceAll(r.FS.Last, "*", "a"), path.Join(r.FS.Names...))
+			p = path.Join(p, "b", match)
+			if fspath.Within(w.policy.Workspace, r.FS.Path) {
+				all = append(all, path.Join(w.policy.Workspace, match))
+			}
 		}
 		all = append(all, p)
 	}

@@ -48,6 +48,7 @@ var never = []struct {
 	{"fs-snapshot-revert", sbpltest.Target{Path: "/", Type: "DIRECTORY"}},
 	{"generic-issue-extension", sbpltest.Target{}},
 	{"hid-control", sbpltest.Target{}},
+	{"iokit-get-properties", sbpltest.Target{}},
 	{"job-creation", sbpltest.Target{}},
 	{"lsopen", sbpltest.Target{}},
 	{"mach-lookup", sbpltest.Target{Name: "com.apple.SecurityServer"}},

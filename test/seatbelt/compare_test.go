@@ -336,8 +336,12 @@ func (j *judge) netRules(t *netname.Target) (ids []string) {
 			ids = append(ids, r.ID)
 		}
 		for _, r := range l.Net.Rules() {
-			if ids = append(ids, "near "+r.ID); t.Addr.IsLoopback() && j.rows[r.ID].Status != policy.Enforced {
+			switch {
+			case j.rows[r.ID].Status == policy.Enforced:
+			case t.Addr.IsLoopback():
 				ids = append(ids, r.ID) // it may be about another address of loopback, which is the same to the profile
+			default:
+				ids = append(ids, "near "+r.ID)
 			}
 		}
 	}

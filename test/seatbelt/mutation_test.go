@@ -33,7 +33,7 @@ func mutated() (*policy.Source, map[string]string) {
 		},
 		Commands: []policy.CommandRule{{Name: "/opt/tool"}, {Name: "git"}},
 	})
-	src.Workspace, src.Home, src.Own = home+"/w", home, []string{home + "/.config/toolguard"}
+	src.Workspace, src.Home, src.Own = home+"/w", home, []string{home + "/w/.toolguard"}
 	return src, map[string]string{
 		home + "/w/ro/a": "file", home + "/w/secret/open": "dir", home + "/w/sub/.git/hooks": "dir", "/private/tmp/x": "dir",
 	}
@@ -74,7 +74,7 @@ func on(action, op, path string) func(*finder, string) bool {
 // matching finds forms that aren't about a path, and in which a regular expression matches an example.
 func matching(action, op, example string) func(*finder, string) bool {
 	return func(f *finder, form string) bool {
-		if !has(action, op, "(regex ")(f, form) || strings.Contains(form, "(literal ") {
+		if !has(action, op, "(regex ")(f, form) {
 			return false
 		}
 		for name, value := range f.params {
@@ -103,6 +103,18 @@ func replace(old, new string) func(string) string {
 	return func(form string) string { return strings.ReplaceAll(form, old, new) }
 }
 
+// only leaves of the filters of a form those of one kind.
+func only(kind string) func(string) string {
+	return func(form string) string {
+		return regexp.MustCompile(`\((literal|subpath|regex) \(param "[^"]*"\)\)`).ReplaceAllStringFunc(form, func(f string) string {
+			if strings.HasPrefix(f, "("+kind+" ") {
+				return f
+			}
+			return ""
+		})
+	}
+}
+
 var sets = regexp.MustCompile(`\[([^\]])[^\]]\]`)
 
 // unfold leaves of each pair of cases only the first.
@@ -117,8 +129,8 @@ var mutations = []mutation{
 	{name: "a denial, turned round", where: on("deny", "file-read-data", ws+"/secret"), change: swap},
 	{name: "a denial, before the grant above", where: on("deny", "file-read-data", ws+"/secret"), change: nil},
 	{name: "a grant beneath a denial, before it", where: on("allow", "file-read-data", ws+"/secret/open"), change: nil},
-	{name: "a denial of the folder alone", where: on("deny", "file-read-data", ws+"/secret"), change: replace("(subpath ", "(literal ")},
-	{name: "a denial of what is beneath alone", where: on("deny", "file-write-create", ws+"/new"), change: replace("(literal ", "(subpath ")},
+	{name: "a denial of the folder alone", where: on("deny", "file-read-data", ws+"/secret"), change: only("literal")},
+	{name: "a denial of what is beneath alone", where: on("deny", "file-write-create", ws+"/new"), change: only("subpath")},
 	{name: "a denial of a family", where: on("deny", "file-read-data", ws+"/secret"), change: replace("file-read-data", "file-read*")},
 	{name: "a denial of execution", where: on("deny", "file-map-executable", ws+"/secret"), change: drop},
 	{name: "a read-only path", where: on("deny", "file-write-data", ws+"/ro"), change: drop},
@@ -132,10 +144,8 @@ var mutations = []mutation{
 	{name: "secrets", where: matching("deny", "file-read-data", ws+"/c/d.pem"), change: drop},
 	{name: "protect", where: matching("deny", "file-write-data", ws+"/.git/hooks"), change: drop},
 	{name: "protect, creating", where: matching("deny", "file-write-create", ws+"/.git/hooks"), change: drop},
-	{name: "protect, a folder of a pattern", where: matching("deny", "file-write-unlink", ws+"/.git"), change: drop},
-	{name: "unprotect", where: on("allow", "file-write-data", ws+"/sub/.git/hooks"), change: drop},
 	{name: "unlink of the folders above a rule", where: on("deny", "file-write-unlink", ws), change: drop},
-	{name: "toolguard's own files", where: on("deny", "file-write-data", home+"/.config/toolguard"), change: drop},
+	{name: "toolguard's own files", where: on("deny", "file-write-data", ws+"/.toolguard"), change: drop},
 	{name: "links", where: has("deny", "file-link", ""), change: drop},
 	{name: "clones", where: has("deny", "file-clone", ""), change: drop},
 	{name: "a grant outside", where: on("allow", "file-write-data", "/private/tmp/x"), change: drop},

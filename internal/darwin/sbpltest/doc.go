@@ -20,7 +20,8 @@
 //     Measured: navikt/cplt#455.
 //   - AllowedAtFirst: (version 1) allows some operations before the first rule, file-link, file-clone, file-map-executable and
 //     process-info* among them. (deny default) and a rule for a family don't take them back, a rule for the name does. Measured on macOS 14,
-//     15 and 26, for process-info* by others on macOS 15; WebKit denies file-clone by its name (WebKit/WebKit#63532).
+//     15 and 26, for process-info* by others on macOS 15. The profiles of Chromium (common.sb) and Firefox say the same of
+//     process-info*, nvram*, iokit-get-properties and file-map-executable; WebKit denies file-clone by its name (WebKit/WebKit#63532).
 //   - Releases: file-graft and file-ungraft are unknown before macOS 26. A profile names them only in (when (defined? 'NAME) …). Measured
 //     on the same releases.
 //   - NetworkAddress: the host of an address is "*" or "localhost", the port one number or "*"; localhost is 127.0.0.1, ::1 and 0.0.0.0,

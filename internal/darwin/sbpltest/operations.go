@@ -49,7 +49,7 @@ var families = strings.Fields(`file* fs-snapshot* file-read* file-write* file-mo
 
 // allowedAtFirst are the operations and families that (version 1) allows before the first rule of a profile.
 var allowedAtFirst = strings.Fields(`dynamic-code-generation file-clone file-graft file-link file-map-executable file-test-existence
-	file-ungraft fs-snapshot-mount nvram* process-info* syscall-mach syscall-mig syscall-unix system-fcntl`)
+	file-ungraft fs-snapshot-mount iokit-get-properties nvram* process-info* syscall-mach syscall-mig syscall-unix system-fcntl`)
 
 // newer are the operations that macOS 14 and 15 don't know.
 var newer = []string{"file-graft", "file-ungraft"}
