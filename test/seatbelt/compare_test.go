@@ -336,8 +336,10 @@ func (j *judge) netRules(t *netname.Target) (ids []string) {
 			ids = append(ids, r.ID)
 		}
 		for _, r := range l.Net.Rules() {
-			switch {
-			case j.rows[r.ID].Status == policy.Enforced:
+			switch row := j.rows[r.ID]; {
+			case row.Status == policy.Enforced && !(row.Stricter && l.Defaults[policy.Net] == policy.Allow):
+			case row.Status == policy.Enforced:
+				ids = append(ids, "near "+r.ID)
 			case t.Addr.IsLoopback():
 				ids = append(ids, r.ID) // it may be about another address of loopback, which is the same to the profile
 			default:
