@@ -21,6 +21,11 @@ type Options struct {
 
 // Args returns the arguments, without the program's name, with which bubblewrap makes the mounts of a plan and executes inner.
 func Args(p *mounts.Plan, o Options, inner []string) ([]string, error) {
+	for _, m := range p.Mounts {
+		if !path.IsAbs(m.Path) {
+			return nil, fmt.Errorf("a mount needs an absolute path, and %q isn't one", m.Path)
+		}
+	}
 	a := []string{"--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"}
 	for _, name := range o.Capabilities {
 		a = append(a, "--cap-add", name)

@@ -5,17 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 
 	"github.com/toolguard/toolguard/internal/mounts"
 )
 
 // canary is what the session of a canary does, in a folder that it may write. It prints one word for each operation that had the expected result.
 const canary = `
-echo x >open && echo wrote
-(echo x >masked/new) 2>/dev/null || echo read-only
+echo x >"$1" && echo wrote
+(echo x >masked/"$1") 2>/dev/null || echo read-only
 (read -r x <hidden) 2>/dev/null || echo hidden
 (read -r x <covered/file) 2>/dev/null || echo covered
 mv above moved 2>/dev/null || echo pinned
@@ -27,27 +25,15 @@ const expected = "wrote\nread-only\nhidden\ncovered\npinned\npids\n"
 // Canary checks in a session of its own that bubblewrap works on this machine, and denies: what may be written is, a masked folder can't be
 // written, hidden ones can't be read, and a folder above a mask can't be moved.
 func (p Program) Canary() error {
-	dir, err := os.MkdirTemp("", "toolguard-canary-")
+	tree, err := mounts.NewCanaryTree()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return err
-	}
-	if err := p.runCanary(dir); err != nil {
-		return err
-	}
-	return nil
+	return errors.Join(p.runCanary(tree.Dir, tree.Name), tree.Remove())
 }
 
-func (p Program) runCanary(dir string) error {
-	err := errors.Join(os.MkdirAll(dir+"/masked", 0o700), os.MkdirAll(dir+"/covered", 0o700), os.MkdirAll(dir+"/above/below", 0o700),
-		os.WriteFile(dir+"/hidden", []byte("secret\n"), 0o600), os.WriteFile(dir+"/covered/file", []byte("secret\n"), 0o600))
-	if err != nil {
-		return err
-	}
-	args, err := Args(canaryPlan(dir), Options{Dir: dir}, []string{"/bin/sh", "-c", canary})
+func (p Program) runCanary(dir, name string) error {
+	args, err := Args(canaryPlan(dir), Options{Dir: dir}, []string{"/bin/sh", "-c", canary, "sh", name})
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -136,8 +135,8 @@ func ProfileFile(text []byte) (*os.File, error) {
 // canary is what the session of a canary does, in a folder that it may write. It prints one word for each operation that had the expected result.
 const canary = `
 cd "$1" || exit
-echo x >open && echo wrote
-(echo x >masked/new) 2>/dev/null || echo read-only
+echo x >"$2" && echo wrote
+(echo x >masked/"$2") 2>/dev/null || echo read-only
 (read -r x <hidden) 2>/dev/null || echo hidden
 (read -r x <covered/file) 2>/dev/null || echo covered
 mv above moved 2>/dev/null || echo pinned
@@ -149,26 +148,14 @@ const expected = "wrote\nread-only\nhidden\ncovered\npinned\npids\n"
 // Canary checks in a session of its own that firejail works on this machine, and denies: what may be written is, a masked folder can't be
 // written, hidden ones can't be read, and a folder above a mask can't be moved.
 func (p Program) Canary() error {
-	dir, err := os.MkdirTemp("", "toolguard-canary-")
+	tree, err := mounts.NewCanaryTree()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return err
-	}
-	if err := p.runCanary(dir); err != nil {
-		return err
-	}
-	return nil
+	return errors.Join(p.runCanary(tree.Dir, tree.Name), tree.Remove())
 }
 
-func (p Program) runCanary(dir string) error {
-	err := errors.Join(os.MkdirAll(dir+"/masked", 0o700), os.MkdirAll(dir+"/covered", 0o700), os.MkdirAll(dir+"/above/below", 0o700),
-		os.WriteFile(dir+"/hidden", []byte("secret\n"), 0o600), os.WriteFile(dir+"/covered/file", []byte("secret\n"), 0o600))
-	if err != nil {
-		return err
-	}
+func (p Program) runCanary(dir, name string) error {
 	text, err := Profile(canaryPlan(dir))
 	if err != nil {
 		return err
@@ -181,7 +168,7 @@ func (p Program) runCanary(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, p.Path, Args(Options{ProfileFD: 3}, []string{"/bin/sh", "-c", canary, "sh", dir})...)
+	cmd := exec.CommandContext(ctx, p.Path, Args(Options{ProfileFD: 3}, []string{"/bin/sh", "-c", canary, "sh", dir, name})...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = []string{"PATH=/usr/bin:/bin"}, "/", &out, &errs, []*os.File{file}
 	if err := cmd.Run(); err != nil && out.Len() == 0 {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String()))

@@ -75,6 +75,9 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	if cfg.Policy.Limits.WallTime.D > 0 {
 		r.supervisor.StayAwake()
 	}
+	if r.cmd.Wrapper != nil {
+		go r.supervisor.Forward() // a signal ends a start that takes long
+	}
 	pid, err := r.start()
 	r.denials.Begin()
 	r.cmd.Close()
@@ -89,7 +92,9 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		return r.result, err
 	}
 	s.lingers = cfg.Linger
-	go r.supervisor.Forward()
+	if r.cmd.Wrapper == nil {
+		go r.supervisor.Forward()
+	}
 	stopClock := r.startClock()
 	end := r.supervisor.Wait(pid, r.unkillable)
 	stopClock()

@@ -40,6 +40,7 @@ type Supervisor struct {
 
 	mu      sync.Mutex
 	pid     int      // 0: not started, or reaped
+	wrapper int      // the process of the wrapper until the command is executed; 0: none
 	command signaled // the command's own process, if the first process is its wrapper; nil: it isn't
 }
 
@@ -83,10 +84,17 @@ func (s *Supervisor) IgnoreTerminal() { signal.Ignore(syscall.SIGTTIN, syscall.S
 func (s *Supervisor) Forward() {
 	for sig := range s.signals {
 		sig := sig.(syscall.Signal)
-		if !fromTerminal(sig) {
+		if s.starting() || !fromTerminal(sig) {
 			s.kill(sig)
 		}
 	}
+}
+
+// starting reports that a wrapper hasn't executed the command yet: it doesn't get the terminal's signals.
+func (s *Supervisor) starting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wrapper != 0
 }
 
 // AllowOutput lets toolguard write to the terminal from the background after the command has ended. Signals stay caught, because the orphans must
@@ -97,6 +105,13 @@ func (s *Supervisor) SetPID(pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pid = pid
+}
+
+// SetWrapper sets the process of a wrapper that hasn't executed the command yet, 0 when it has. A signal that would end the command ends the start.
+func (s *Supervisor) SetWrapper(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrapper = pid
 }
 
 // SetCommand sets the process that gets the signals if the first one is its wrapper, which would end without passing them on.
@@ -110,6 +125,12 @@ func (s *Supervisor) SetCommand(p signaled) {
 func (s *Supervisor) kill(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	switch sig {
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+		if s.wrapper != 0 {
+			_ = syscall.Kill(s.wrapper, syscall.SIGKILL)
+		}
+	}
 	if s.pid != 0 && s.command != nil {
 		_ = s.command.Signal(sig)
 	}

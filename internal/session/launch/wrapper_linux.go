@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -100,6 +101,10 @@ func (c *Command) startWrapped() (pid int, err error) {
 	if err != nil {
 		return 0, &forkexec.Error{Purpose: "start " + c.Wrapper.Path, Err: err}
 	}
+	if c.Wrapper.Starting != nil {
+		c.Wrapper.Starting(pid)
+		defer c.Wrapper.Starting(0)
+	}
 	if c.Process, err = receive(pair[0]); err != nil {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		for waited := error(syscall.EINTR); errors.Is(waited, syscall.EINTR); {
@@ -136,7 +141,14 @@ func (c *Command) instructions() (*os.File, error) {
 // receive waits for the stage to execute the command, and returns the command's process. The kernel states the stage's pid in this process's
 // PID namespace.
 func receive(socket int) (*proc.Process, error) {
+	limit := unix.NsecToTimeval(int64(startTime))
+	if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
+		return nil, &forkexec.Error{Purpose: "limit the time of the start", Err: err}
+	}
 	pid, result, err := receiveGreeting(socket)
+	if errors.Is(err, unix.EAGAIN) {
+		err = fmt.Errorf("it didn't start within %v", startTime)
+	}
 	if err != nil {
 		return nil, &forkexec.Error{Purpose: "start the process within the wrapper", Err: err}
 	}
@@ -166,6 +178,9 @@ func receive(socket int) (*proc.Process, error) {
 	}
 	return nil, failure.error()
 }
+
+// startTime bounds how long a wrapper may take to make its mounts: a workspace with very many names that a policy masks makes it slow.
+const startTime = time.Minute
 
 var errWrapperEnded = errors.New("the wrapper ended before")
 
