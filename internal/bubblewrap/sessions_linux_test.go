@@ -74,3 +74,8 @@ func TestRandom(t *testing.T) {
 	program(t)
 	sessions.Random(t)
 }
+
+func TestRace(t *testing.T) {
+	program(t)
+	sessions.Race(t)
+}

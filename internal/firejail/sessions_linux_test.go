@@ -191,3 +191,8 @@ func TestVersions(t *testing.T) {
 		}
 	}
 }
+
+func TestRace(t *testing.T) {
+	program(t)
+	sessions.Race(t)
+}

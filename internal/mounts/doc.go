@@ -22,7 +22,9 @@
 // EBUSY (vfs_rename, d_mountpoint), and hard links and renames across mounts with EXDEV. The search doesn't follow symlinks; a symlink that
 // a pattern matches can't be covered and makes the rule not enforceable.
 //
-// Between the search and the mounting, a process outside the session can replace a folder by a symlink or move it. [Verify] runs in the mount
-// namespace before the command starts, and fails unless every mount is where the plan has it. A process outside that moves a folder
-// afterwards moves the mount along; this is a stated gap.
+// Between the search and the mounting, a process outside the session, such as another session in the same workspace, can replace a folder by a
+// symlink, exchange it or move it, and put it back later. A plan therefore has the device, inode number and birth time of what each mount
+// shows, found without following symlinks. [Verify] runs in the mount namespace before the command starts, and fails unless every mount is where the
+// plan has it, and shows that inode or, where it hides something, an inaccessible stand-in. What a stand-in covers can't be seen from within: a
+// process outside that moves a hidden or protected file or folder, before or after, leaves it without its mount; this is a stated gap.
 package mounts

@@ -1,15 +1,6 @@
 package mounts
 
-import (
-	"errors"
-	"io"
-	"io/fs"
-	"os"
-	"syscall"
-
-	"github.com/toolguard/toolguard/internal/policy/fspath"
-	"github.com/toolguard/toolguard/internal/policy/hostfs"
-)
+import "github.com/toolguard/toolguard/internal/policy/fspath"
 
 // Files is the file system that a plan is for.
 type Files interface {
@@ -19,6 +10,8 @@ type Files interface {
 	IsSocket(path string) bool
 	// List returns at most limit entries of a folder, in any order. It doesn't follow a symlink in its last component.
 	List(dir string, limit int) ([]Entry, error)
+	// Inode returns what is at a path, and how many hard links it has. It follows no symlinks.
+	Inode(path string) (Inode, uint32, error)
 }
 
 // Entry is a name in a folder.
@@ -27,39 +20,8 @@ type Entry struct {
 	Kind fspath.Kind
 }
 
-// Host is the file system of this machine.
-type Host struct{ hostfs.Machine }
-
-// IsSocket reports whether a unix socket is at a path.
-func (Host) IsSocket(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode()&fs.ModeSocket != 0
-}
-
-// List returns entries of a folder.
-func (Host) List(dir string, limit int) ([]Entry, error) {
-	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	list, err := f.ReadDir(limit)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	entries := make([]Entry, len(list))
-	for i, e := range list {
-		entries[i] = Entry{e.Name(), kindOf(e.Type())}
-	}
-	return entries, err
-}
-
-func kindOf(mode fs.FileMode) fspath.Kind {
-	switch {
-	case mode.IsDir():
-		return fspath.Dir
-	case mode&fs.ModeSymlink != 0:
-		return fspath.Symlink
-	}
-	return fspath.File
+// Inode identifies a file or folder, whatever its names are. The same inode is seen through every bind mount of it.
+type Inode struct {
+	Device, Number uint64
+	Birth          int64 // when it was created, in nanoseconds: file systems use the numbers of deleted inodes again; 0: unknown
 }

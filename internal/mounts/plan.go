@@ -33,25 +33,28 @@ type Mount struct {
 	Mode Mode
 	Dir  bool
 	Open bool // of a Hidden folder: it can be passed through, to mounts beneath it and to paths that a rule grants once they exist
+
+	Inode Inode // what was at Path when the plan was made, unless the mode is Hidden: see Verify
 }
 
 type mountJSON struct {
-	Path []byte
-	Mode Mode
-	Dir  bool
-	Open bool
+	Path  []byte
+	Mode  Mode
+	Dir   bool
+	Open  bool
+	Inode Inode `json:",omitzero"`
 }
 
 // MarshalJSON keeps the bytes of a path that isn't UTF-8.
 func (m Mount) MarshalJSON() ([]byte, error) {
-	return json.Marshal(mountJSON{[]byte(m.Path), m.Mode, m.Dir, m.Open})
+	return json.Marshal(mountJSON{[]byte(m.Path), m.Mode, m.Dir, m.Open, m.Inode})
 }
 
 // UnmarshalJSON is the reverse of MarshalJSON.
 func (m *Mount) UnmarshalJSON(text []byte) error {
 	var j mountJSON
 	err := json.Unmarshal(text, &j)
-	*m = Mount{string(j.Path), j.Mode, j.Dir, j.Open}
+	*m = Mount{string(j.Path), j.Mode, j.Dir, j.Open, j.Inode}
 	return err
 }
 
@@ -142,6 +145,9 @@ func (b *builder) plan() *Plan {
 		c: b.c, excess: b.excess, lost: b.lost, blocked: b.blocked, sockets: b.sockets, found: b.found, trees: b.trees, modes: map[string]Mode{},
 	}
 	for _, m := range b.mounts {
+		if m.Mode != Hidden {
+			m.Inode, _, _ = b.files.Inode(m.Path) // an error leaves none, and Verify fails
+		}
 		p.Mounts = append(p.Mounts, *m)
 		p.modes[m.Path] = m.Mode
 	}

@@ -189,29 +189,3 @@ func TestAuthorities(t *testing.T) {
 		}
 	}
 }
-
-// TestVerify fails for each kind of mount that isn't there.
-func TestVerify(t *testing.T) {
-	dir := t.TempDir()
-	childtest.Must(t, os.WriteFile(dir+"/file", []byte("text"), 0o600))
-	childtest.Must(t, os.Symlink("file", dir+"/link"))
-	for _, c := range []struct {
-		mount mounts.Mount
-		want  string
-	}{
-		{mounts.Mount{Path: dir, Mode: mounts.ReadOnly, Dir: true}, "nothing is mounted there"},
-		{mounts.Mount{Path: dir, Mode: mounts.ReadWrite, Dir: true}, "nothing is mounted there"},
-		{mounts.Mount{Path: dir + "/file", Mode: mounts.Hidden}, "nothing is mounted there"},
-		{mounts.Mount{Path: dir + "/link", Mode: mounts.ReadWrite}, "too many levels of symbolic links"},
-		{mounts.Mount{Path: dir + "/none", Mode: mounts.Hidden}, "no such file"},
-		{mounts.Mount{Path: "/", Mode: mounts.ReadOnly, Dir: true}, "it can be written"},
-		{mounts.Mount{Path: "/dev", Mode: mounts.ReadOnly, Dir: true}, "it can be written"},
-		{mounts.Mount{Path: "/", Mode: mounts.ReadWrite, Dir: true}, ""},
-		{mounts.Mount{Path: "/dev", Mode: mounts.ReadWrite, Dir: true}, ""},
-	} {
-		err := mounts.Verify([]mounts.Mount{c.mount})
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c.mount, err)
-		}
-	}
-}
