@@ -15,6 +15,9 @@
 // used. Patterns are searched for in the granted trees, at most [MaxEntries] entries; their rows are at most "partly", as names that are
 // created later aren't covered.
 //
+// A mount covers names, not files. What the mounts cover is searched for files with more hard links than the names that a mount at least as strict
+// covers, at most [MaxEntries] entries in the workspace and elsewhere; the rows of the rules that deny something there are then at most "partly", and name one of the files.
+//
 // # Threats
 //
 // Mounts are attached to names. A session that renames a folder above a mount moves the mount along, and can put something else in its place.

@@ -85,6 +85,7 @@ type Plan struct {
 	trees   []hierarchy
 	modes   map[string]Mode // of the mounts
 	found   map[finding]*search
+	linked  map[*policy.Rule]*linked
 }
 
 // excess is what the mounts and Landlock permit on a path, and the policy denies.
@@ -142,7 +143,7 @@ func (p *Plan) Mode(path string) Mode {
 func (b *builder) plan() *Plan {
 	p := &Plan{
 		PrivateTmp: b.privateTmp, Dev: devOf(b.c), Network: grantsNetwork(b.c), WritesRoot: b.c.Caps("/")&policy.Write != 0,
-		c: b.c, excess: b.excess, lost: b.lost, blocked: b.blocked, sockets: b.sockets, found: b.found, trees: b.trees, modes: map[string]Mode{},
+		c: b.c, excess: b.excess, lost: b.lost, blocked: b.blocked, sockets: b.sockets, found: b.found, trees: b.trees, modes: map[string]Mode{}, linked: b.searchLinks(),
 	}
 	for _, m := range b.mounts {
 		if m.Mode != Hidden {

@@ -34,6 +34,7 @@ func (p *Plan) Report(rows []policy.Enforceability, by string, abi int) []policy
 			} else if row.Status != policy.Enforced || j.exceeded() {
 				j.row(row, by)
 			}
+			j.links(row, by)
 			if row.Status == policy.Enforced {
 				j.stricter(row)
 			}
@@ -95,6 +96,20 @@ func (j *judge) row(row *policy.Enforceability, by string) {
 	default:
 		set(policy.Enforced, "")
 	}
+}
+
+// links adds to a row that files have hard links which no mount covers. A rule about a single file has that in its row.
+func (j *judge) links(row *policy.Enforceability, by string) {
+	l := j.p.linked[j.r]
+	if l == nil || row.Status == policy.NotEnforceable || row.Status == policy.Partly && j.p.c.Pinned(j.r) {
+		return
+	}
+	if row.Why == "" || row.Status == policy.Enforced {
+		row.Why = l.why()
+	} else {
+		row.Why += "; " + l.why()
+	}
+	row.Status, row.By = policy.Partly, by
 }
 
 // hasSockets reports whether the rule takes update away by a read-only mount on a folder or a socket.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/mounts"
@@ -187,5 +189,41 @@ func TestAuthorities(t *testing.T) {
 		if row := s.Row(t, id); row.Status != policy.Enforced {
 			t.Errorf("%+v", row)
 		}
+	}
+}
+
+// TestLinksLimit doesn't call a rule enforced whose folder has too much to search for hard links, or has folders that can't be searched.
+func TestLinksLimit(t *testing.T) {
+	ws := mountstest.Tree(t, "/var/tmp", os.Getuid(), "large/f", "small/f", "file")
+	for i := range mounts.MaxEntries {
+		childtest.Must(t, os.WriteFile(fmt.Sprintf("%s/large/%d", ws, i), nil, 0o644))
+	}
+	s := program.New(t, ws, mountstest.Layer(mountstest.Rule(".", r|w), mountstest.Rule("file", r), mountstest.Rule("large", r)))
+	if row := s.Row(t, "fs.6"); row.Status != policy.Partly || row.Why != "there are more than 20000 entries to search for hard links" {
+		t.Errorf("%+v", row)
+	}
+	if row := s.Row(t, "fs.5"); row.Status != policy.Enforced {
+		t.Errorf("%+v", row)
+	}
+	s = program.New(t, ws, mountstest.Layer(mountstest.Rule(".", r|w), mountstest.Rule("small", r)))
+	if row := s.Row(t, "fs.5"); row.Status != policy.Enforced { // what no rule masks isn't searched
+		t.Errorf("%+v", row)
+	}
+}
+
+// TestManyLinks names one of the files with hard links, and their number. A folder that is seen twice by a bind mount has its names once.
+func TestManyLinks(t *testing.T) {
+	ws := mountstest.Tree(t, "/var/tmp", os.Getuid(), "dir/a", "dir/b", "other/", "alias/")
+	for _, name := range []string{"a", "b"} {
+		childtest.Must(t, os.Link(ws+"/dir/"+name, ws+"/other/"+name))
+	}
+	if os.Getuid() == 0 {
+		childtest.Must(t, unix.Mount(ws+"/dir", ws+"/alias", "", unix.MS_BIND, ""))
+		defer func() { childtest.Must(t, unix.Unmount(ws+"/alias", unix.MNT_DETACH)) }()
+	}
+	s := program.New(t, ws, mountstest.Layer(mountstest.Rule(".", r|w), mountstest.Rule("dir", r)))
+	row := s.Row(t, "fs.5")
+	if row.Status != policy.Partly || !strings.Contains(row.Why, "2 files, such as ") || !strings.Contains(row.Why, "/a, have hard links that no mount covers") {
+		t.Errorf("%+v", row)
 	}
 }

@@ -146,16 +146,43 @@ func (p *Program) Aliases(t *testing.T) {
 	}
 }
 
-// HardLinks doesn't call a rule enforced for a file that has another name.
+// HardLinks doesn't call a rule enforced for files with hard links elsewhere, which can be used, and does where mounts cover all of them.
 func (p *Program) HardLinks(t *testing.T) {
-	ws := p.tree(t, p.Users[0], "dir/file", "other/")
-	childtest.Must(t, os.Link(ws+"/dir/file", ws+"/other/file"))
-	s := p.New(t, ws, Layer(Rule(".", r|w), Rule("dir/file", r)))
-	if row := s.Row(t, "fs.5"); row.Status != policy.Partly || !strings.Contains(row.Why, "several hard links") {
-		t.Errorf("%+v", row)
+	ws := p.tree(t, p.Users[0], "dir/file", "other/", "ro/deep/f", "secret/k", "both/a/", "both/b/f", "a/b/.git/hooks/pre-commit")
+	for from, to := range map[string]string{
+		"dir/file": "other/file", "ro/deep/f": "hl", "secret/k": "hk", "both/b/f": "both/a/f", "a/b/.git/hooks/pre-commit": "innocent",
+	} {
+		childtest.Must(t, os.Link(ws+"/"+from, ws+"/"+to))
 	}
-	got := s.Run(t, p.Users[0], "write|other/file", "write|dir/file", "link|dir/file|third")
-	if got["write|other/file"] != 0 || got["write|dir/file"] == 0 || got["link|dir/file|third"] == 0 {
-		t.Error(got)
+	layer := Restricted(policy.ProtectOn, Rule(".", r|w), Rule("dir/file", r), Rule("ro", r), Rule("secret", 0), Rule("both/a", r), Rule("both/b", 0))
+	s := p.New(t, ws, layer)
+	for id, want := range map[string]string{
+		"fs.4": "", "fs.5": "several hard links", "fs.6": "/ro/deep/f has hard links that no mount covers", "fs.7": "/secret/k has hard links that no mount covers",
+		"fs.8": "", "fs.9": "/both/b/f has hard links", // it can be read in both/a
+		"protect.1": "only what exists now: 1 entry; " + ws + "/a/b/.git/hooks/pre-commit has hard links that no mount covers",
+	} {
+		row := s.Row(t, id)
+		if (row.Status == policy.Enforced) != (want == "") || want != "" && row.Status != policy.Partly || !strings.Contains(row.Why, want) {
+			t.Errorf("%+v, want %q", row, want)
+		}
+	}
+	got := s.Run(t, p.Users[0], "write|other/file", "write|dir/file", "link|dir/file|third", "read|hk", "write|hl", "read|secret/k", "write|ro/deep/f",
+		"read|both/a/f", "read|both/b/f", "write|both/a/f", "write|innocent")
+	for op, errno := range got {
+		if (errno == 0) != slices.Contains([]string{"write|other/file", "read|hk", "write|hl", "read|both/a/f", "write|innocent"}, op) {
+			t.Errorf("%s: %v", op, errno)
+		}
+	}
+	for _, name := range []string{"hl", "hk", "innocent"} {
+		childtest.Must(t, os.Remove(ws+"/"+name))
+	}
+	s = p.New(t, ws, layer)
+	for _, id := range []string{"fs.6", "fs.7"} {
+		if row := s.Row(t, id); row.Status != policy.Enforced || row.Why != "" {
+			t.Errorf("%+v", row)
+		}
+	}
+	if row := s.Row(t, "protect.1"); strings.Contains(row.Why, "hard links") {
+		t.Errorf("%+v", row)
 	}
 }
