@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help build test check format vet lint cross generated host vm-core vm-test mac mutate bench package demo fuzz generate setup clean
+.PHONY: help build test check format vet lint cross generated host vm-core vm-test mac mutate bench bench-peers package demo fuzz generate setup clean
 
 GO      ?= go
 VERSION := $(shell scripts/version)
@@ -69,6 +69,11 @@ bench: build ## measure toolguard's costs, compared with its peers and in a virt
 	scripts/setup bench vm
 	$(GO) run ./scripts/bench >docs/BENCHMARKS.md.new
 	mv docs/BENCHMARKS.md.new docs/BENCHMARKS.md
+
+bench-peers: build ## compare the backends with bubblewrap, firejail, srt and landrun at everyday work; writes docs/BENCHMARKS-PEERS.md
+	scripts/setup bench
+	$(GO) run ./scripts/bench -peers >docs/BENCHMARKS-PEERS.md.new
+	mv docs/BENCHMARKS-PEERS.md.new docs/BENCHMARKS-PEERS.md
 
 package: ## build bin/toolguard_VERSION_ARCH.deb, for Debian and its derivatives
 	scripts/package

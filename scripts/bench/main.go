@@ -1,6 +1,7 @@
 // Command bench measures what toolguard costs: to start a command, bare, under toolguard and under its peers; to use the network
 // (scripts/bench/network); to decide, in this machine's kernel; and what runs under it, in a virtual machine (scripts/bench/guest). Compared
-// programs run in turn, in a random order, so that other load affects all of them equally. It prints docs/BENCHMARKS.md.
+// programs run in turn, in a random order, so that other load affects all of them equally. It prints docs/BENCHMARKS.md; with
+// -peers it compares the backends with other programs at everyday work, and prints docs/BENCHMARKS-PEERS.md.
 package main
 
 import (
@@ -16,8 +17,19 @@ func main() {
 	runs := flag.Int("runs", 300, "how often each command is started")
 	toolguard := flag.String("toolguard", "bin/toolguard", "the program")
 	series := flag.String("vm", "6.12", "the kernel of the virtual machine; \"\": leave it out")
+	peers := flag.Bool("peers", false, "measure the backends and other programs at everyday work instead; prints docs/BENCHMARKS-PEERS.md")
+	opened := flag.Bool("open", false, "open, read and close each file of the current folder instead: a workload of -peers")
 	flag.Parse()
-	if err := bench(os.Stdout, *toolguard, *runs, *series); err != nil {
+	var err error
+	switch {
+	case *opened:
+		err = openAll()
+	case *peers:
+		err = compare(os.Stdout, *toolguard)
+	default:
+		err = bench(os.Stdout, *toolguard, *runs, *series)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

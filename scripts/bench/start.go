@@ -172,6 +172,10 @@ func measure(ws string, peers []peer, as *syscall.Credential, runs int) ([][]tim
 	}
 	defer os.Remove(log.Name())
 	defer log.Close()
+	env := os.Environ()
+	if as != nil {
+		env = append(env, "HOME="+ws)
+	}
 	times := make([][]time.Duration, len(peers))
 	fails := make([]bool, len(peers))
 	for run := -warmup; run < runs; run++ {
@@ -180,7 +184,7 @@ func measure(ws string, peers []peer, as *syscall.Credential, runs int) ([][]tim
 			if fails[i] {
 				continue
 			}
-			took, err := start(ws, p.argv, as, log)
+			took, err := start(ws, p.argv, env, as, log)
 			switch {
 			case err == nil && run >= 0:
 				times[i] = append(times[i], took)
@@ -199,13 +203,10 @@ func measure(ws string, peers []peer, as *syscall.Credential, runs int) ([][]tim
 }
 
 // start starts a command once and returns the time. Its output goes to log: a file, not a pipe, so that no process waits for it.
-func start(ws string, argv []string, as *syscall.Credential, log *os.File) (time.Duration, error) {
+func start(ws string, argv, env []string, as *syscall.Credential, log *os.File) (time.Duration, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir = ws
+	cmd.Dir, cmd.Env = ws, env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
-	if as != nil {
-		cmd.Env = append(os.Environ(), "HOME="+ws)
-	}
 	var said bytes.Buffer
 	if err := errors.Join(log.Truncate(0), rewind(log)); err != nil {
 		return 0, err
