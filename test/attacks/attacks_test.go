@@ -77,13 +77,13 @@ func TestControls(t *testing.T) {
 // TestConfined runs the attacks under a policy that Landlock and seccomp enforce.
 func TestConfined(t *testing.T) {
 	toolguard(t) // fails once, not for every row
-	each(t, landlock, confined)
+	each(t, landlock, denied)
 }
 
 // TestConfinedByBPF runs them under the BPF programs: toolguard's own as root, toolguardd's as an ordinary user.
 func TestConfinedByBPF(t *testing.T) {
 	serve(t)
-	each(t, bpf, confined)
+	each(t, bpf, denied)
 }
 
 // TestConfinedWrapped runs them within bubblewrap and firejail, as each user that can start these here. A policy that they can't enforce must be
@@ -99,23 +99,27 @@ func TestConfinedWrapped(t *testing.T) {
 			if name == "firejail" { // what it hides, root can open
 				who = []user{account(t)}
 			}
+			column := &column{index: slices.Index(strings.Split(heading, " | "), name) - 1, who: who}
 			eachOf(t, who, wrapped(name), func(t *testing.T, a attack, s *scene) {
-				if name == "firejail" && a.prog == "threads_trace" {
-					t.Log("refused: its own policy grants / with what is root's")
+				if a.prog == "threads_trace" {
+					freely(t, s, nil) // its own policy
+				}
+				if ids, why := s.refused(t); ids != nil {
+					t.Logf("refused: %s", why)
+					column.record(a, "refused ("+strings.Join(slices.Compact(ids), ", ")+")")
 					return
 				}
-				if rule := s.refused(t); rule != "" {
-					t.Logf("refused: %s", rule)
-					return
+				if got := confined(t, a, s); !t.Failed() {
+					column.record(a, a.state(got))
 				}
-				confined(t, a, s)
 			})
+			column.compare(t)
 		})
 	}
 }
 
-// refused returns the rules that the backend can't enforce, as JSON, or "" if the command would start.
-func (s *scene) refused(t *testing.T) string {
+// refused returns the rules that the backend can't enforce, and why, or none if the command would start.
+func (s *scene) refused(t *testing.T) (ids []string, why string) {
 	t.Helper()
 	cmd := exec.Command(toolguard(t), "exec", "--policy", s.vars["POLICY"], "--backend", s.backend.name, "--dry-run", "--json")
 	cmd.Env, cmd.Dir, cmd.SysProcAttr = s.env, s.vars["WS"], &syscall.SysProcAttr{Credential: s.credential()}
@@ -131,19 +135,23 @@ func (s *scene) refused(t *testing.T) string {
 	if e := json.Unmarshal(out, &report); e != nil || report.Starts != (err == nil) {
 		t.Fatalf("%v, %v\n%s", err, e, out)
 	}
-	rule := ""
 	for _, row := range report.Rows {
 		if row.Refused {
-			rule += row.ID + ": " + row.Why + "\n"
+			id, _, _ := strings.Cut(row.ID, "./") // of a command, which has a path that differs
+			ids, why = append(ids, id), why+row.ID+": "+row.Why+"\n"
 		}
 	}
-	if (rule == "") != report.Starts {
-		t.Fatalf("it starts: %t, and these rules aren't enforced: %q", report.Starts, rule)
+	if (ids == nil) != report.Starts {
+		t.Fatalf("it starts: %t, and these rules aren't enforced: %q", report.Starts, why)
 	}
-	return rule
+	return ids, why
 }
 
-func confined(t *testing.T, a attack, s *scene) {
+func denied(t *testing.T, a attack, s *scene) { confined(t, a, s) }
+
+// confined runs the attack under the backend and returns its results, after comparing them with the row.
+func confined(t *testing.T, a attack, s *scene) map[string]string {
+	t.Helper()
 	before := s.snapshot(t, a)
 	got := s.run(t, a, s.confined(t, a))
 	for _, y := range a.tries {
@@ -156,6 +164,7 @@ func confined(t *testing.T, a attack, s *scene) {
 		a.after(t, s, true)
 	}
 	s.witness(t, a)
+	return got
 }
 
 // TestRingsStayDenied checks that the Landlock backend denies io_uring although a policy allows it, and reports that before anything starts.
