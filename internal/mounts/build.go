@@ -99,10 +99,20 @@ const tmp = "/tmp"
 // showInTmp mounts those folders in a new /tmp that have to be visible, if Landlock permits nothing there that the policy denies.
 func (b *builder) showInTmp() {
 	for _, p := range b.options.Visible {
-		if p != tmp && fspath.Within(p, tmp) && b.remaining(p, ReadOnly) == 0 {
+		if p != tmp && fspath.Within(p, tmp) && !b.isGrantedInTmp(p) && b.remaining(p, ReadOnly) == 0 {
 			b.mounts[p] = &Mount{Path: p, Mode: ReadOnly, Dir: true}
 		}
 	}
+}
+
+// isGrantedInTmp reports whether a rule that grants something is on a path or on a folder above it in /tmp: that rule's mount shows it.
+func (b *builder) isGrantedInTmp(p string) bool {
+	for ; p != tmp; p = parent(p) {
+		if b.isNamed(p) {
+			return true
+		}
+	}
+	return false
 }
 
 // isKernel reports whether a path is in a file system of the kernel's that is new in a session or has its own treatment.

@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"os"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -26,5 +27,30 @@ func TestCovers(t *testing.T) {
 		if got := p.Covers(path); got != want {
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}
+	}
+}
+
+// TestFolderInTmp checks that a working folder within a granted one in /tmp has no mount of its own, which would be read-only.
+func TestFolderInTmp(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "mounts-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Mkdir(dir+"/sub", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: dir, Caps: policy.AllCaps}}}
+	l.Defaults[policy.FS] = policy.Deny
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: dir, Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(c, Host{}, Options{Visible: []string{dir + "/sub"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := p.Mode(dir + "/sub"); m != ReadWrite {
+		t.Errorf("%v: %+v", m, p.Mounts)
 	}
 }
