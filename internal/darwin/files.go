@@ -257,8 +257,12 @@ func (p *profile) point(d *decision) (filters []string) {
 // combination returns the filter of a combination of matches beneath a point.
 func (p *profile) combination(r *region, spelling string, c combination) string {
 	var filters []string
-	if r.path != "/" {
+	switch {
+	case r.path == "/":
+	case c.allow:
 		filters = append(filters, p.subpath(spelling))
+	default: // in another case, if nothing is there yet
+		filters = append(filters, anyOf(p.subpath(spelling), p.regex(pathRegex(spelling))))
 	}
 	for v, match := range c.at {
 		if match == 0 {

@@ -9,7 +9,6 @@ func StatedGaps() []string {
 		"a rename onto an existing file needs create and delete there, not update",
 		"a folder can be moved between folders where patterns of `unprotect` or `secret` rules differ; see the rows of those rules",
 		"seatbelt goes by paths: a hard link that was made before the session has the capabilities of its own path",
-		"letters beyond ASCII that volumes equate with those of ASCII (the Kelvin sign with k, the long s with s) aren't matched by a rule that denies",
 		"127.0.0.1 and ::1 are the same",
 		"the services of launchd in the profile's list answer every session: they have names of users and groups, and they log",
 		"POSIX semaphores are shared with other processes of the same user",

@@ -30,6 +30,10 @@ func namesRegex(names string, anyCase bool) string {
 		switch c := letter[0]; {
 		case len(letter) > 1:
 			b.WriteString("(" + strings.Join(variants(letter), "|") + ")")
+		case c|0x20 == 'k':
+			b.WriteString("([kK]|\u212a)") // the Kelvin sign
+		case c|0x20 == 's':
+			b.WriteString("([sS]|\u017f)") // the long s
 		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
 			b.WriteString("[" + string(c|0x20) + string(c&^0x20) + "]")
 		default:
