@@ -202,11 +202,7 @@ func (p *profile) patternBetween(up, r *region) bool {
 				continue
 			}
 			for _, q := range t.Patterns() {
-				everywhere := q.FS.Entry
-				if p.following[q] {
-					everywhere.Path = "/"
-				}
-				if matchesBetween(&everywhere, up.path, r.path) {
+				if matchesBetween(p.scope(q), up.path, r.path) {
 					return true
 				}
 			}

@@ -9,7 +9,7 @@ func StatedGaps() []string {
 		"a rename onto an existing file needs create and delete there, not update",
 		"a folder can be moved between folders where patterns of `unprotect` or `secret` rules differ; see the rows of those rules",
 		"seatbelt goes by paths: a hard link that was made before the session has the capabilities of its own path",
-		"127.0.0.1 and ::1 are the same",
+		"127.0.0.1 and ::1 are the same, and who may listen there may listen on 0.0.0.0",
 		"the services of launchd in the profile's list answer every session: they have names of users and groups, and they log",
 		"POSIX semaphores are shared with other processes of the same user",
 		"a descriptor that is open when the session starts (0, 1, 2, --pass-fd) isn't decided on again",

@@ -10,7 +10,7 @@ import (
 
 // moves is what the rules about renames deny in addition, for the report.
 type moves struct {
-	above  map[string]bool // paths of rules above which folders can't be created
+	above  map[string]bool // paths of rules above which folders can't be created, removed or renamed
 	lifted []*region       // regions whose folders can't be removed
 }
 
@@ -36,7 +36,7 @@ func (p *profile) above(rule string, replaceable bool, still, absent map[string]
 	for at := path.Dir(rule); at != "/"; at = path.Dir(at) {
 		caps := p.allows(at).caps
 		if linked := policy.Read | p.gain; caps&policy.Delete != 0 || caps&linked == linked {
-			still[at] = true
+			still[at], p.moves.above[rule] = true, true
 		}
 		if caps&policy.Create != 0 && !replaceable {
 			absent[at], p.moves.above[rule] = true, true
@@ -59,7 +59,7 @@ func (p *profile) isPart(at string) bool {
 		for _, t := range tablesOf(l) {
 			for _, q := range t.Patterns() {
 				for n := range q.FS.Names {
-					part := q.FS.Entry
+					part := *p.scope(q)
 					part.Names = part.Names[:n]
 					if matchesBetween(&part, "/", at) && matchesAt(&part, at) {
 						return true

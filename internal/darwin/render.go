@@ -56,7 +56,7 @@ type profile struct {
 	emitted []*region   // those with a rule
 	moves   moves
 
-	following map[*policy.Rule]bool // patterns that also apply in other folders
+	following map[*policy.Rule]bool // patterns that also apply outside their BASE
 }
 
 func (p *profile) line(s string) {

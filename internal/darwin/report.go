@@ -101,11 +101,9 @@ func (p *profile) notes(r *policy.Rule) (notes []string) {
 	note(differs, "where another pattern with other capabilities matches too, it grants what both grant")
 	note(slices.ContainsFunc(p.moves.lifted, func(g *region) bool { return g.path == r.FS.Path }),
 		"folders in it can't be removed or renamed: one could be made with files that are protected elsewhere")
-	note(!pattern && p.moves.above[r.FS.Path], "the folders above it can't be created, removed or renamed")
-	note(pattern && len(r.FS.Names) > 0, "folders that are a part of it can't be created, removed or renamed")
+	note(pattern && len(r.FS.Names) > 0, partNote)
 	note(r.FS.Caps&policy.Delete != 0 && p.gain&policy.Read&^r.FS.Caps != 0, "what can't be read can't be deleted: it could be renamed to where it can")
-	note(pattern && p.following[r], "it also applies in other folders where files can be created, as folders can be moved there")
-	return notes
+	return append(notes, p.whereNotes(r)...)
 }
 
 // conflicts returns another pattern of the layer with other capabilities, of which one BASE contains the other's.
@@ -141,18 +139,43 @@ func (p *profile) takesIn(r *policy.Rule, k policy.Restriction) bool {
 
 // restrictionRow reports on a rule of protect or secrets.
 func (p *profile) restrictionRow(r *policy.Rule, k policy.Restriction, mode policy.ProtectMode) (out row) {
+	exception := k == policy.RestrictSecrets && isException(r)
+	notes := p.whereNotes(r)
+	note := func(applies bool, text string) {
+		if applies {
+			notes = append(notes, text)
+		}
+	}
+	note(exception, "it doesn't apply beneath a secret file that is beneath another exception")
+	note(len(r.FS.Names) > 0 && !exception, partNote)
+	note(k == policy.RestrictSecrets && !exception && p.gain&policy.Read != 0, "it can't be deleted or renamed either")
 	switch {
-	case k == policy.RestrictSecrets && r.FS.Caps&policy.Read != 0:
-		out = stricter("it doesn't apply beneath a secret file that is beneath another exception")
-	case len(r.FS.Names) > 0 && k == policy.RestrictProtect:
-		out = stricter("folders that are a part of it can't be created, removed or renamed")
-	case k == policy.RestrictSecrets && p.gain&policy.Read != 0:
-		out = stricter("it can't be deleted or renamed either")
+	case exception && p.movable(r, true) && p.movable(r, false):
+		return forMode(mode, "a folder could be moved here with secrets in it, which could then be read: write the exception for all folders (/**/NAME)")
+	case len(notes) > 0:
+		out = stricter(strings.Join(notes, "; "))
 	default:
 		out = enforced()
 	}
 	out.advisory = mode == policy.ProtectAuto
 	return out
+}
+
+const partNote = "folders that are a part of it can't be created, removed or renamed"
+
+// whereNotes returns where a rule has an effect outside its path.
+func (p *profile) whereNotes(r *policy.Rule) (notes []string) {
+	switch {
+	case !p.moves.above[r.FS.Path]:
+	case r.FS.Last != "":
+		notes = append(notes, "the folders above those where it applies can't be created, removed or renamed")
+	default:
+		notes = append(notes, "the folders above it can't be created, removed or renamed")
+	}
+	if p.following[r] {
+		notes = append(notes, "it also applies in other folders where files can be created, as folders can be moved there")
+	}
+	return notes
 }
 
 func commandRow(l *policy.Layer, c *policy.CompiledCommand) row {

@@ -67,13 +67,20 @@ func (p *profile) listenRow(n *policy.CompiledNet) row {
 	case n.Proto == "udp":
 		return notEnforceable("a UDP server couldn't answer its clients, whose ports can be any")
 	case n.OwnServers():
-		return stricter("seatbelt can't distinguish the session's own servers on loopback from others, so it can't connect to them: name the port")
+		return listensOn("; it can't distinguish the session's own servers from others, so they can't be connected to: name the port")
 	case !isLoopback(n) && !isEverywhere(n):
 		return notEnforceable("seatbelt can't name an address, except those of loopback")
-	case isLoopback(n) && n.Name != localhost:
-		return loopbackRow()
+	case isLoopback(n):
+		return listensOn("")
 	}
 	return enforced()
+}
+
+// listensOn reports on a rule to listen on loopback. Loopback is all that a filter can say, and programs rarely listen on more than they want.
+func listensOn(more string) row {
+	out := partly("seatbelt's localhost is 127.0.0.1, ::1 and 0.0.0.0: a server could listen for other machines, too" + more)
+	out.advisory = true
+	return out
 }
 
 // loopbackRow reports on a rule for one address of loopback. It's no reason not to start: both are the machine itself.

@@ -11,19 +11,21 @@ import (
 func (p *profile) addVariables(r *region, follow bool) {
 	for i, l := range p.layers() {
 		p.fsVariables(r, i, l, follow)
-		if s := inScope(l.Protect, r); len(s) > 0 {
-			restrict(r, i, policy.RestrictProtect, newLinks(false, suffixes(s, r)))
-			partVariable(r, i, s, func(s *layerState, _ int) { s.part[policy.RestrictProtect] = true })
+		if s := p.inScope(l.Protect, r); len(s) > 0 {
+			restrict(r, i, policy.RestrictProtect, newLinks(false, p.suffixes(s, r)))
+			p.partVariable(r, i, s, func(s *layerState, _ int) { s.part[policy.RestrictProtect] = true })
 		}
-		if s := inScope(l.Secrets, r); len(s) > 0 {
-			isException := func(r *policy.Rule) bool { return policy.RestrictSecrets.Removes(r) == 0 }
+		if s := p.inScope(l.Secrets, r); len(s) > 0 {
 			denied := slices.DeleteFunc(slices.Clone(s), isException)
 			exceptions := slices.DeleteFunc(s, func(r *policy.Rule) bool { return !isException(r) })
-			restrict(r, i, policy.RestrictSecrets, alternating(suffixes(denied, r), suffixes(exceptions, r))...)
-			partVariable(r, i, denied, func(s *layerState, _ int) { s.part[policy.RestrictSecrets] = true })
+			restrict(r, i, policy.RestrictSecrets, alternating(p.suffixes(denied, r), p.suffixes(exceptions, r))...)
+			p.partVariable(r, i, denied, func(s *layerState, _ int) { s.part[policy.RestrictSecrets] = true })
 		}
 	}
 }
+
+// isException reports whether a rule of secrets excepts files.
+func isException(r *policy.Rule) bool { return policy.RestrictSecrets.Removes(r) == 0 }
 
 // alternations is how often a denial may follow an exception of secrets along one path; beyond it's denied.
 const alternations = 2
@@ -51,10 +53,10 @@ func restrict(r *region, layer int, k policy.Restriction, matches ...links) {
 }
 
 // partVariable adds the folders that are a part of patterns.
-func partVariable(r *region, layer int, rules []*policy.Rule, change func(*layerState, int)) {
+func (p *profile) partVariable(r *region, layer int, rules []*policy.Rule, change func(*layerState, int)) {
 	var parts []suffix
 	for _, rule := range rules {
-		parts = append(parts, partsOf(&rule.FS.Entry, r.path)...)
+		parts = append(parts, partsOf(p.scope(rule), r.path)...)
 	}
 	if len(parts) > 0 {
 		r.add(layer, []links{newLinks(true, parts)}, change)
@@ -63,12 +65,12 @@ func partVariable(r *region, layer int, rules []*policy.Rule, change func(*layer
 
 // fsVariables adds the fs patterns of a layer: one variable for those of the same capabilities.
 func (p *profile) fsVariables(r *region, layer int, l *policy.Layer, follow bool) {
-	here := inScope(l.FS, r)
+	here := patternsAt(l.FS, r)
 	for _, same := range classes(here) {
 		rule := same[0]
-		r.add(layer, []links{newLinks(false, suffixes(same, r))}, func(s *layerState, _ int) { s.patterns = append(s.patterns, rule) })
+		r.add(layer, []links{newLinks(false, p.suffixes(same, r))}, func(s *layerState, _ int) { s.patterns = append(s.patterns, rule) })
 	}
-	if partVariable(r, layer, here, func(s *layerState, _ int) { s.partOfFS = true }); !follow {
+	if p.partVariable(r, layer, here, func(s *layerState, _ int) { s.partOfFS = true }); !follow {
 		return
 	}
 	var elsewhere []*policy.Rule
@@ -82,8 +84,9 @@ func (p *profile) fsVariables(r *region, layer int, l *policy.Layer, follow bool
 	}
 	for _, same := range classes(elsewhere) {
 		caps := same[0].FS.Caps
-		r.add(layer, []links{newLinks(false, suffixes(same, r))}, func(s *layerState, _ int) { s.mask &= caps })
+		r.add(layer, []links{newLinks(false, p.suffixes(same, r))}, func(s *layerState, _ int) { s.mask &= caps })
 	}
+	p.partVariable(r, layer, elsewhere, func(s *layerState, _ int) { s.partOfFS = true })
 }
 
 // findFollowing finds the patterns that take away what new files can have elsewhere, if folders can be moved out of their BASE or into it.
@@ -94,7 +97,28 @@ func (p *profile) findFollowing() {
 				return fspath.Within(r.path, q.FS.Path) && r.most&(policy.Create|policy.Delete) != 0
 			})
 		}
+		for k, t := range l.Restrictions() {
+			for _, q := range t.Patterns() {
+				p.following[q] = p.gain&policy.Restriction(k).Removes(q) != 0 && p.movable(q, true) && p.movable(q, false)
+			}
+		}
 	}
+}
+
+// movable reports whether folders can be moved out of, or into, some region within a pattern's BASE, or outside it.
+func (p *profile) movable(q *policy.Rule, within bool) bool {
+	return slices.ContainsFunc(p.regions, func(r *region) bool {
+		return fspath.Within(r.path, q.FS.Path) == within && r.most&(policy.Create|policy.Delete) != 0
+	})
+}
+
+// scope is a pattern, everywhere if it also applies outside its BASE.
+func (p *profile) scope(q *policy.Rule) *fspath.Entry {
+	e := q.FS.Entry
+	if p.following[q] {
+		e.Path = "/"
+	}
+	return &e
 }
 
 // classes groups rules by their capabilities and exemptions, in the order of the rules.
@@ -113,8 +137,18 @@ func sameEffect(a, b *policy.Rule) bool {
 	return a.FS.Caps == b.FS.Caps && a.FS.Exempts() == b.FS.Exempts()
 }
 
-// inScope returns the patterns of a table with their BASE at a region's point or above.
-func inScope(t *policy.FSTable, r *region) (rules []*policy.Rule) {
+// inScope returns the patterns of a table that apply beneath a region's point.
+func (p *profile) inScope(t *policy.FSTable, r *region) (rules []*policy.Rule) {
+	for _, q := range t.Patterns() {
+		if fspath.Within(r.path, p.scope(q).Path) {
+			rules = append(rules, q)
+		}
+	}
+	return rules
+}
+
+// patternsAt returns the patterns of a table with their BASE at a region's point or above.
+func patternsAt(t *policy.FSTable, r *region) (rules []*policy.Rule) {
 	for _, q := range t.Patterns() {
 		if fspath.Within(r.path, q.FS.Path) {
 			rules = append(rules, q)
@@ -123,15 +157,13 @@ func inScope(t *policy.FSTable, r *region) (rules []*policy.Rule) {
 	return rules
 }
 
-func suffixes(rules []*policy.Rule, r *region) (list []suffix) {
+func (p *profile) suffixes(rules []*policy.Rule, r *region) (list []suffix) {
 	for _, rule := range rules {
-		base := rule.FS.Entry
-		if !fspath.Within(r.path, base.Path) {
-			base.Path = "/" // a pattern of another folder
-			list = append(list, suffixesOf(&base, r.path)...)
-			continue
+		e := &rule.FS.Entry
+		if !fspath.Within(r.path, e.Path) {
+			e = p.scope(rule)
 		}
-		list = append(list, suffixesOf(&rule.FS.Entry, r.path)...)
+		list = append(list, suffixesOf(e, r.path)...)
 	}
 	return list
 }

@@ -340,8 +340,8 @@ func (j *judge) netRules(t *netname.Target) (ids []string) {
 			case row.Status == policy.Enforced && !(row.Stricter && l.Defaults[policy.Net] == policy.Allow):
 			case row.Status == policy.Enforced:
 				ids = append(ids, "near "+r.ID)
-			case t.Addr.IsLoopback():
-				ids = append(ids, r.ID) // it may be about another address of loopback, which is the same to the profile
+			case t.Addr.IsLoopback(), t.Listen && t.Addr.IsUnspecified():
+				ids = append(ids, r.ID) // it may be about another address of loopback, or listening there, which is the same to the profile
 			default:
 				ids = append(ids, "near "+r.ID)
 			}
