@@ -5,9 +5,9 @@ func StatedGaps() []string {
 	return []string{
 		"names, sizes, link targets and times of all files are visible, and so is the list of the root folder: programs need it to start",
 		"seatbelt decides on the two names of a rename separately: what may be read and deleted can be renamed to where it has more capabilities, " +
-			"which a copy would have too",
+			"which a copy would have too; a folder takes along what can't be read in it, which may be changed or executed there as the new place's rules say",
 		"a rename onto an existing file needs create and delete there, not update",
-		"a folder can be moved between folders where patterns of `unprotect` or `secret` rules differ; see the rows of those rules",
+		"what is in a folder isn't decided on when the folder is moved into or out of what a rule with `unprotect` or `secret` grants; see the rows of those rules",
 		"seatbelt goes by paths: a hard link that was made before the session has the capabilities of its own path",
 		"127.0.0.1 and ::1 are the same, and who may listen there may listen on 0.0.0.0",
 		"the services of launchd in the profile's list answer every session: they have names of users and groups, and they log",

@@ -257,11 +257,14 @@ func (j *judge) move(old, new name) {
 	}
 }
 
-// gains reports whether what is renamed would gain a capability that a copy of it wouldn't have, or whether a folder could bring what mustn't
+// gains reports whether what is renamed could be read at its new name alone, or whether a folder could bring what mustn't
 // be made at its new name. The policy denies more: it compares rules, and not what they say together, and doesn't know that a profile
 // applies patterns also elsewhere. [darwin.StatedGaps] has the difference.
 func (j *judge) gains(m policy.Move) bool {
 	old, new := m.Old, m.New
+	if j.exempt(old) || j.exempt(new) {
+		return false
+	}
 	if !m.OldDir {
 		return j.policy.Caps(old)&policy.Read == 0
 	}
@@ -285,8 +288,16 @@ func (j *judge) gains(m policy.Move) bool {
 	}
 	return slices.ContainsFunc(rests, func(rest string) bool {
 		from, to := j.policy.Caps(old+rest), j.policy.Caps(new+rest)
-		revealed := from&policy.Read == 0 && j.granted(new+rest)&^from != 0
+		revealed := from&policy.Read == 0 && j.granted(new+rest)&^from&policy.Read != 0
 		return revealed || to&policy.Create == 0 && j.granted(old+rest)&policy.Create != 0
+	})
+}
+
+// exempt reports whether a rule exempts a path from protect or secrets: what a folder that is moved there, or from there, has in it isn't decided on.
+func (j *judge) exempt(p string) bool {
+	return slices.ContainsFunc(j.policy.Layers, func(l *policy.Layer) bool {
+		r := l.FS.Deciding(p)
+		return r != nil && (r.FS.Unprotect || r.FS.Secret)
 	})
 }
 
@@ -316,6 +327,12 @@ func (j *judge) address(protocol string, addr netip.AddrPort, listen bool) {
 	}
 	rules := func() []string { return j.netRules(&t) }
 	if listen {
+		for _, same := range netname.Loopback {
+			if other := t; t.Addr.IsUnspecified() {
+				other.Addr = same
+				allowed.most = allowed.most || j.policy.CheckNet(&other).Allow // localhost includes 0.0.0.0
+			}
+		}
 		j.differs(j.allows("network-bind", at), allowed, rules, "bind %s %s", protocol, addr)
 		j.differs(j.allows("network-inbound", at), allowed, rules, "accept on %s %s", protocol, addr)
 		return
@@ -332,7 +349,7 @@ func (j *judge) netRules(t *netname.Target) (ids []string) {
 		if l.Net == nil {
 			continue
 		}
-		if r := l.Net.Find(t); r != nil {
+		if r := l.Net.Find(t); r != nil && !strings.Contains(j.rows[r.ID].Why, "0.0.0.0") {
 			ids = append(ids, r.ID)
 		}
 		for _, r := range l.Net.Rules() {
@@ -340,8 +357,9 @@ func (j *judge) netRules(t *netname.Target) (ids []string) {
 			case row.Status == policy.Enforced && !(row.Stricter && l.Defaults[policy.Net] == policy.Allow):
 			case row.Status == policy.Enforced:
 				ids = append(ids, "near "+r.ID)
-			case t.Addr.IsLoopback(), t.Listen && t.Addr.IsUnspecified():
-				ids = append(ids, r.ID) // it may be about another address of loopback, or listening there, which is the same to the profile
+			case strings.Contains(row.Why, "0.0.0.0"): // that alone isn't enforced, which address knows
+			case t.Addr.IsLoopback():
+				ids = append(ids, r.ID) // it may be about another address of loopback, which is the same to the profile
 			default:
 				ids = append(ids, "near "+r.ID)
 			}

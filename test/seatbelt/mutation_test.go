@@ -128,7 +128,6 @@ var mutations = []mutation{
 	{name: "a denial", where: on("deny", "file-read-data", ws+"/secret"), change: drop},
 	{name: "a denial, turned round", where: on("deny", "file-read-data", ws+"/secret"), change: swap},
 	{name: "a denial, before the grant above", where: on("deny", "file-read-data", ws+"/secret"), change: nil},
-	{name: "a grant beneath a denial, before it", where: on("allow", "file-read-data", ws+"/secret/open"), change: nil},
 	{name: "a denial of the folder alone", where: on("deny", "file-read-data", ws+"/secret"), change: only("literal")},
 	{name: "a denial of what is beneath alone", where: on("deny", "file-write-create", ws+"/new"), change: only("subpath")},
 	{name: "a denial of a family", where: on("deny", "file-read-data", ws+"/secret"), change: replace("file-read-data", "file-read*")},
