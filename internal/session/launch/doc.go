@@ -11,6 +11,12 @@
 //   - No process outlives the session, unless it may linger: toolguard is the subreaper of all its processes. It signals all at once from
 //     the thread's domain if Landlock scopes signals (ABI 6), otherwise one by one as /proc lists them.
 //
+// # Wrappers
+//
+// bubblewrap and firejail must start unrestricted, so within them the stage, a second process of toolguard, restricts itself and executes the command
+// (RunStage). toolguard waits until it has. The wrapper's processes have the signals blocked that would end them before the command; toolguard signals
+// the command by its pidfd, and looks at its state now and then, as it's no child. No descriptor may lead around the wrapper's mounts.
+//
 // # Threats
 //
 // The command may fork as fast as it can, stop and trace its own processes so that they can't be waited for, choose its foreground process
