@@ -39,7 +39,6 @@ func (r *run) command(m *launch.Command) (_ *launch.Command, err error) {
 		if m.Wrapper, err = r.backend.Wrap(c); err != nil {
 			return nil, err
 		}
-		m.Wrapper.Starting = func(pid int) { r.supervisor.SetWrapper(pid) }
 	}
 	r.prefetch(m)
 	if m.Plan, err = r.plan(); err != nil {

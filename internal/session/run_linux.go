@@ -76,6 +76,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		r.supervisor.StayAwake()
 	}
 	if r.cmd.Wrapper != nil {
+		r.cmd.Wrapper.Supervisor = r.supervisor
 		go r.supervisor.Forward() // a signal ends a start that takes long
 	}
 	pid, err := r.start()
@@ -225,10 +226,10 @@ func (r *run) start() (pid int, err error) {
 	if err != nil {
 		return 0, r.startFailure(err)
 	}
-	r.supervisor.SetPID(pid)
 	if r.cmd.Process != nil {
-		r.supervisor.SetCommand(r.cmd.Process)
 		r.wrapper.Store(int64(pid))
+	} else {
+		r.supervisor.SetPID(pid)
 	}
 	return pid, nil
 }

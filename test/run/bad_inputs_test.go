@@ -53,7 +53,7 @@ var badInputs = []badInput{
 	{name: "symlinks in a circle", setUp: "ln -s a b; ln -s b a", command: "$tg exec --policy a" + touch, says: `a: can't read policy "a": too many levels of symbolic links`},
 	{name: "a long name", command: "$tg exec --policy $(printf %05000d 0)" + touch, says: `0+: can't read policy .*: file name too long`},
 	{
-		name: "in the workspace", setUp: `printf 'version = 1\n[[access.fs]]\npath = "."\nread = true\nwrite = true\n' >f`, command: "$tg exec --policy f" + touch,
+		name: "in the workspace", setUp: `printf 'version = 1\n[[access.fs]]\npath = "."\nread = true\nwrite = true\n' >f`, command: "$tg exec --backend landlock --policy f" + touch,
 		says: `nothing was started: the command could change /.*/workspace/f, which toolguard goes by$`,
 	},
 

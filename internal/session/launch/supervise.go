@@ -107,18 +107,19 @@ func (s *Supervisor) SetPID(pid int) {
 	s.pid = pid
 }
 
-// SetWrapper sets the process of a wrapper that hasn't executed the command yet, 0 when it has. A signal that would end the command ends the start.
+// SetWrapper sets the process of a wrapper that hasn't executed the command yet: a signal that would end the command ends the start. With 0, the start
+// has failed.
 func (s *Supervisor) SetWrapper(pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wrapper = pid
+	s.wrapper, s.pid, s.command = pid, 0, nil
 }
 
-// SetCommand sets the process that gets the signals if the first one is its wrapper, which would end without passing them on.
-func (s *Supervisor) SetCommand(p signaled) {
+// SetWrapped sets the first process to a wrapper, which would end without passing signals on, and the process that gets them.
+func (s *Supervisor) SetWrapped(wrapper int, command signaled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.command = p
+	s.wrapper, s.pid, s.command = 0, wrapper, command
 }
 
 // kill signals the first process unless it was reaped: its PID may be reused.

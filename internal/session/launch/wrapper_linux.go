@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,11 +102,10 @@ func (c *Command) startWrapped() (pid int, err error) {
 	if err != nil {
 		return 0, &forkexec.Error{Purpose: "start " + c.Wrapper.Path, Err: err}
 	}
-	if c.Wrapper.Starting != nil {
-		c.Wrapper.Starting(pid)
-		defer c.Wrapper.Starting(0)
-	}
-	if c.Process, err = receive(pair[0]); err != nil {
+	sup := cmp.Or(c.Wrapper.Supervisor, &Supervisor{})
+	sup.SetWrapper(pid)
+	if c.Process, err = receive(pair[0], func(p *proc.Process) { sup.SetWrapped(pid, p) }); err != nil {
+		sup.SetWrapper(0)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		for waited := error(syscall.EINTR); errors.Is(waited, syscall.EINTR); {
 			_, waited = syscall.Wait4(pid, nil, 0, nil)
@@ -139,8 +139,8 @@ func (c *Command) instructions() (*os.File, error) {
 }
 
 // receive waits for the stage to execute the command, and returns the command's process. The kernel states the stage's pid in this process's
-// PID namespace.
-func receive(socket int) (*proc.Process, error) {
+// PID namespace. known gets that process before the stage goes on.
+func receive(socket int, known func(*proc.Process)) (*proc.Process, error) {
 	limit := unix.NsecToTimeval(int64(startTime))
 	if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
 		return nil, &forkexec.Error{Purpose: "limit the time of the start", Err: err}
@@ -155,6 +155,7 @@ func receive(socket int) (*proc.Process, error) {
 	defer result.Close()
 	process, err := proc.Open(pid, 0)
 	if err == nil {
+		known(process)
 		_, err = unix.Write(socket, []byte{0})
 	}
 	if err != nil {

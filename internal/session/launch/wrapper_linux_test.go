@@ -109,8 +109,7 @@ func TestWrappedSignal(t *testing.T) {
 	c := wrapped(t, "/bin/sh", "sh", "-c", `trap 'echo caught >$0; exit 4' TERM; echo ready >$0; while :; do sleep 0.05; done`)
 	got, end, err := runWrapped(t, c, func() {
 		s := &Supervisor{}
-		s.SetPID(1 << 30) // no process
-		s.SetCommand(c.Process)
+		s.SetWrapped(1<<30, c.Process) // no process is the wrapper
 		time.Sleep(200 * time.Millisecond)
 		s.kill(syscall.SIGTERM)
 	})
