@@ -21,6 +21,31 @@ const maxQueued = 1024
 // maxMemory is more than the maximum number of connections needs.
 const maxMemory = 1 << 30
 
+// serveBy runs a server, to which it adds what the first instructions say, until toolguard closes the socket.
+func serveBy(toolguard *json.Decoder, r *reporter, o *message.Instructions, s *egress.Server) error {
+	tcp, udp, err := listeners(o)
+	if err != nil {
+		return err
+	}
+	ready := message.Message{Ready: true, Generation: o.Generation}
+	if s.CA, err = authority(o, &ready); err != nil {
+		return err
+	}
+	if err := r.send(&ready); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	changes := make(chan egress.Change)
+	go func() { cancel(receivePolicies(toolguard, changes, r)) }()
+	go r.sendDenials()
+	go r.sendHeartbeats(ctx)
+	s.Policy, s.Generation, s.Hosts, s.Upstream, s.Denied, s.Changes = o.Policy, o.Generation, o.Hosts, o.Upstream, r.queueDenial, changes
+	err = s.Serve(ctx, tcp, udp)
+	close(r.queue)
+	<-r.done
+	return err
+}
+
 // receivePolicies passes on later policies, and replies to each, until toolguard closes the socket.
 func receivePolicies(toolguard *json.Decoder, changes chan<- egress.Change, r *reporter) error {
 	for {

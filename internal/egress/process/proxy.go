@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"runtime/debug"
@@ -28,29 +27,5 @@ func serveProxy(toolguard *json.Decoder, r *reporter) error {
 	if err != nil {
 		return err
 	}
-	tcp, _, err := listeners(o)
-	if err != nil {
-		return err
-	}
-	ready := message.Message{Ready: true, Generation: o.Generation}
-	ca, err := authority(o, &ready)
-	if err != nil {
-		return err
-	}
-	if err := r.send(&ready); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	changes := make(chan egress.Change)
-	go func() { cancel(receivePolicies(toolguard, changes, r)) }()
-	go r.sendDenials()
-	go r.sendHeartbeats(ctx)
-	s := &egress.Server{
-		Policy: o.Policy, Generation: o.Generation, Hosts: o.Hosts, Upstream: o.Upstream, Kernel: egress.NoKernel{}, Proxy: true, Denied: r.queueDenial, CA: ca,
-		Changes: changes, IsOwn: ownaddr.IsNow,
-	}
-	err = s.Serve(ctx, tcp, nil)
-	close(r.queue)
-	<-r.done
-	return err
+	return serveBy(toolguard, r, o, &egress.Server{Kernel: egress.NoKernel{}, Proxy: true, IsOwn: ownaddr.IsNow})
 }

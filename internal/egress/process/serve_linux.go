@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -49,30 +48,7 @@ func serve(toolguard *json.Decoder, r *reporter) error {
 	if err := confine(); err != nil {
 		return err
 	}
-	tcp, udp, err := listeners(o)
-	if err != nil {
-		return err
-	}
-	ready := message.Message{Ready: true, Generation: o.Generation}
-	ca, err := authority(o, &ready)
-	if err != nil {
-		return err
-	}
-	if err := r.send(&ready); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	changes := make(chan egress.Change)
-	go func() { cancel(receivePolicies(toolguard, changes, r)) }()
-	go r.sendDenials()
-	go r.sendHeartbeats(ctx)
-	s := &egress.Server{
-		Policy: o.Policy, Generation: o.Generation, Hosts: o.Hosts, Upstream: o.Upstream, Kernel: cgroupsock.NewKernel(o.Originals, o.Names), Denied: r.queueDenial, CA: ca, Changes: changes, IsOwn: own.Has,
-	}
-	err = s.Serve(ctx, tcp, udp)
-	close(r.queue)
-	<-r.done
-	return err
+	return serveBy(toolguard, r, o, &egress.Server{Kernel: cgroupsock.NewKernel(o.Originals, o.Names), IsOwn: own.Has})
 }
 
 // confine removes everything that egress doesn't need from this process: the terminal, root, files, other programs and processes.
