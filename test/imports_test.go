@@ -55,7 +55,7 @@ const layers = `
 3 loader/image: loader/bpffs policy policy/fspath
 3 mounts: policy policy/fspath policy/hostfs golang.org/x/sys
 4 bubblewrap: landlock mounts policy
-4 firejail: landlock mounts policy golang.org/x/sys
+4 firejail: landlock mounts policy proc golang.org/x/sys
 4 mounts/mountstest: childtest landlock mounts policy policy/hostfs golang.org/x/sys
 3 nettest: policy policy/hostfs github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/net golang.org/x/sys
 3 tool/gate: policy policy/explain policy/fspath policy/tomltext policy/toolset tool/patch tool/program tool/shell tool/strictjson

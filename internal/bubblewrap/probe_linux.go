@@ -9,8 +9,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
+
+	"github.com/toolguard/toolguard/internal/mounts"
 )
 
 // Path is where distributions install bubblewrap. PATH isn't searched: the session may write there.
@@ -45,7 +45,7 @@ func find(path string) (Program, error) {
 	if err := trusted(path); err != nil {
 		return Program{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), mounts.ProbeTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Env = []string{}
@@ -60,28 +60,13 @@ func find(path string) (Program, error) {
 	return Program{path, version}, nil
 }
 
-const timeout = 10 * time.Second
-
 // trusted rejects a program that another user could have replaced, and one that runs as root.
 func trusted(path string) error {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	switch mode := info.Mode(); {
-	case !ok || st.Uid != 0:
-		return fmt.Errorf("%s isn't owned by root", path)
-	case !mode.IsRegular():
-		return fmt.Errorf("%s isn't a regular file", path)
-	case mode.Perm()&0o022 != 0:
-		return fmt.Errorf("%s can be changed by other users than root (mode %04o)", path, mode.Perm())
-	case mode&(fs.ModeSetuid|fs.ModeSetgid) != 0:
+	mode, err := mounts.Trusted(path)
+	if err == nil && mode&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
 		return fmt.Errorf("%s is setuid, and toolguard doesn't use it as root: chmod u-s %s, if unprivileged user namespaces work here", path, path)
-	case mode.Perm()&0o111 == 0:
-		return fmt.Errorf("%s isn't executable", path)
 	}
-	return nil
+	return err
 }
 
 func isRecent(version string) bool {

@@ -45,10 +45,12 @@ func (h *hierarchy) at(path string) (caps policy.Caps) {
 }
 
 // permitted returns the capabilities that Landlock permits on a path by the grants of all layers.
-func (b *builder) permitted(path string) policy.Caps {
+func (b *builder) permitted(path string) policy.Caps { return permitted(b.c, b.trees, path) }
+
+func permitted(c *policy.Compiled, trees []hierarchy, path string) policy.Caps {
 	caps := policy.AllCaps
-	for i := range b.trees {
-		caps &= b.trees[i].under(b.c, path)
+	for i := range trees {
+		caps &= trees[i].under(c, path)
 	}
 	return caps
 }

@@ -121,21 +121,7 @@ func (c *Command) instructions() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.MemfdCreate("instructions", unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
-		fd, err = unix.MemfdCreate("instructions", unix.MFD_CLOEXEC)
-	}
-	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
-	}
-	f := os.NewFile(uintptr(fd), "instructions")
-	if _, err = f.Write(b); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		_ = f.Close()
-	}
-	return f, err
+	return proc.MemoryFile("instructions", b)
 }
 
 // receive waits for the stage to execute the command, and returns the command's process. The kernel states the stage's pid in this process's
