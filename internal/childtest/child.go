@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -83,6 +85,25 @@ func Users() []int {
 		return []int{0, 65534}
 	}
 	return []int{os.Getuid()}
+}
+
+// Account returns an ordinary user with an account and a home, as which programs such as firejail run; ok is false if there is none.
+func Account() (uid int, ok bool) {
+	if os.Getuid() != 0 {
+		return os.Getuid(), true
+	}
+	text, _ := os.ReadFile("/etc/passwd")
+	for line := range strings.Lines(string(text)) {
+		f := strings.Split(line, ":")
+		if len(f) < 7 {
+			continue
+		}
+		home, err := os.Stat(f[5])
+		if id, _ := strconv.Atoi(f[2]); id >= 1000 && id < 60000 && err == nil && home.IsDir() {
+			return id, true
+		}
+	}
+	return 0, false
 }
 
 // TwoProcessors skips a test in which one processor must work while another one waits. Guests have one processor. Tests that are

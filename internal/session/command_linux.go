@@ -55,11 +55,7 @@ func (r *run) command(m *launch.Command) (_ *launch.Command, err error) {
 // prefetch makes the thread drop capabilities and make the filters, while granted paths are opened.
 func (r *run) prefetch(m *launch.Command) {
 	c, mechanisms := r.cfg.Policy, r.seccompBackend()
-	var caps []string
-	for _, l := range c.Layers {
-		caps = append(caps, l.Capabilities...)
-	}
-	m.Prefetch(r.thread, caps, func() ([]seccomp.Filter, error) { return seccomp.Filters(c, mechanisms) })
+	m.Prefetch(r.thread, backend.Capabilities(c), func() ([]seccomp.Filter, error) { return seccomp.Filters(c, mechanisms) })
 }
 
 // plan returns the Landlock rules of this session; nil: none.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,19 +30,14 @@ func users() []user {
 	return []user{{"user", os.Getuid()}}
 }
 
-// account is the first ordinary user with an account, which firejail asks for.
+// account is an ordinary user with an account, which firejail asks for.
 func account(t *testing.T) user {
 	t.Helper()
-	text, err := os.ReadFile("/etc/passwd")
-	must(t, err)
-	for line := range strings.Lines(string(text)) {
-		f := strings.Split(line, ":")
-		if uid, err := strconv.Atoi(f[min(2, len(f)-1)]); err == nil && uid >= 1000 && uid < 60000 {
-			return user{"nobody", uid} // the name by which rows know ordinary users
-		}
+	uid, ok := childtest.Account()
+	if !ok {
+		t.Skip("needs the account of an ordinary user")
 	}
-	t.Skip("needs the account of an ordinary user")
-	return user{}
+	return user{"nobody", uid} // the name by which rows know ordinary users
 }
 
 // scene is the small world that one run of an attack happens in. All of it belongs to the user, so that nothing but

@@ -87,7 +87,11 @@ func byWrapper(w *wrapper) (Backend, error) {
 		gaps:  append(slices.DeleteFunc(w.gaps(abi), inProc), wrapperGaps...),
 		Level: abi,
 		Wrap: func(c *policy.Compiled) (*launch.Wrapper, error) {
-			wrapper, err := w.wrap(plan, dir, capabilities(c))
+			kept := Capabilities(c)
+			if os.Geteuid() == 0 {
+				kept = append(kept, "CAP_SETPCAP") // with which the stage drops the others from the bounding set
+			}
+			wrapper, err := w.wrap(plan, dir, kept)
 			if err == nil {
 				wrapper.Mounts, wrapper.Covers = plan.Mounts, plan.Covers
 			}
@@ -122,11 +126,8 @@ func protectsMore(rows []policy.Enforceability) bool {
 	return err == nil && slices.ContainsFunc(rows, func(row policy.Enforceability) bool { return row.Advisory && Kind(row.ID) != row.ID })
 }
 
-// capabilities returns those that the command keeps, and that with which root's stage drops the others from the bounding set.
-func capabilities(c *policy.Compiled) (kept []string) {
-	if os.Geteuid() == 0 {
-		kept = append(kept, "CAP_SETPCAP")
-	}
+// Capabilities returns those that a command keeps, if its user has them: all that any layer names.
+func Capabilities(c *policy.Compiled) (kept []string) {
 	for _, l := range c.Layers {
 		kept = append(kept, l.Capabilities...)
 	}
