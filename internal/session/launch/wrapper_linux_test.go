@@ -173,3 +173,21 @@ func TestWrappedDescriptors(t *testing.T) {
 		f.Close()
 	}
 }
+
+// TestWrapperEnvironment checks that the wrapper, which starts unrestricted, gets nothing of the command's environment: its loader would obey it.
+func TestWrapperEnvironment(t *testing.T) {
+	for _, env := range [][]string{nil, {"HOME=/nowhere"}} {
+		c, seen := wrapped(t, "/bin/true", "true"), t.TempDir()+"/seen"
+		c.Env = append(c.Env, "LD_PRELOAD=/nowhere/evil.so")
+		c.Wrapper.Path, c.Wrapper.Env = "/bin/sh", env
+		c.Wrapper.Args = func([]string, []int) ([]string, error) { return []string{"-c", "/usr/bin/env >" + seen}, nil }
+		if _, _, err := runWrapped(t, c, nil); !errors.Is(err, errWrapperEnded) {
+			t.Error(err)
+		}
+		text, err := os.ReadFile(seen)
+		must(t, err)
+		if strings.Contains(string(text), "LD_PRELOAD") || strings.Contains(string(text), "A=") || env != nil && !strings.Contains(string(text), env[0]) {
+			t.Errorf("%q", text)
+		}
+	}
+}
