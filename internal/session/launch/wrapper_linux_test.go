@@ -191,3 +191,24 @@ func TestWrapperEnvironment(t *testing.T) {
 		}
 	}
 }
+
+// TestWrapperInterrupted checks that a signal ends a start that takes long, although the wrapper has it blocked.
+func TestWrapperInterrupted(t *testing.T) {
+	c := wrapped(t, "/bin/true", "true")
+	s := &Supervisor{}
+	c.Wrapper.Supervisor, c.Wrapper.Path = s, "/bin/sleep"
+	c.Wrapper.Args = func([]string, []int) ([]string, error) { return []string{"1000"}, nil }
+	stop := time.AfterFunc(100*time.Millisecond, func() {
+		for !s.starting() {
+			time.Sleep(time.Millisecond)
+		}
+		s.kill(syscall.SIGTERM)
+	})
+	defer stop.Stop()
+	if _, _, err := runWrapped(t, c, nil); !errors.Is(err, errWrapperEnded) {
+		t.Error(err)
+	}
+	if s.starting() || s.pid != 0 {
+		t.Errorf("%+v", s)
+	}
+}
