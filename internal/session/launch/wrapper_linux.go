@@ -29,13 +29,14 @@ func (w *Wrapper) reject(fds []int) error {
 		if err != nil || unix.Fstat(fd, &st) != nil {
 			continue // it's closed
 		}
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFDIR:
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 			return fmt.Errorf("descriptor %d is the folder %s, beneath which the mounts of a session don't apply: pass none, such as by </dev/null", fd, path)
-		case unix.S_IFREG:
-			if caps := w.Covers(strings.TrimSuffix(path, " (deleted)")); caps != 0 {
-				return fmt.Errorf("descriptor %d is %s, where the policy denies %s and a descriptor would grant it: use a pipe, such as cat FILE |", fd, path, caps)
-			}
+		}
+		if !strings.HasPrefix(path, "/") {
+			continue // it has no name: a pipe, a socket
+		}
+		if caps := w.Covers(strings.TrimSuffix(path, " (deleted)")); caps != 0 {
+			return fmt.Errorf("descriptor %d is %s, where the policy denies %s and a descriptor would grant it: use a pipe, such as cat FILE |", fd, path, caps)
 		}
 	}
 	return nil

@@ -155,15 +155,16 @@ func TestWrappedDescriptors(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(dir+"/masked", nil, 0o600))
 	must(t, os.WriteFile(dir+"/free", nil, 0o600))
-	for name, want := range map[string]string{"masked": "the policy denies update", "free": "", ".": "is the folder"} {
+	must(t, unix.Mkfifo(dir+"/masked-fifo", 0o600))
+	for name, want := range map[string]string{"masked": "the policy denies update", "masked-fifo": "the policy denies update", "free": "", ".": "is the folder"} {
 		c := wrapped(t, "/bin/true", "true")
 		c.Wrapper.Covers = func(path string) policy.Caps {
-			if path == dir+"/masked" {
+			if strings.HasPrefix(path, dir+"/masked") {
 				return policy.Update
 			}
 			return 0
 		}
-		f, err := os.Open(dir + "/" + name)
+		f, err := os.OpenFile(dir+"/"+name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 		must(t, err)
 		c.Keep = append(c.Keep, int(f.Fd()))
 		_, _, err = runWrapped(t, c, nil)
