@@ -16,7 +16,7 @@ import (
 // The beginning of a row's set-up, which has its own home, workspace and mount namespace.
 const (
 	etc    = "mkdir -p /etc/toolguard; mount -t tmpfs -o mode=755 none /etc/toolguard; cd /etc/toolguard; "
-	socket = "mkdir -p /run/toolguard; mount -t tmpfs -o mode=755 none /run/toolguard; cd /run/toolguard; "
+	socket = emptyRun + "cd /run/toolguard; "
 	own    = `AS "$tg" policy init >/dev/null 2>&1; f=$(echo "$HOME"/.config/toolguard/policies/*.toml); `
 	asUser = `AS() { setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"; }; set -e; umask 022; `
 )

@@ -11,8 +11,7 @@ import (
 )
 
 // sockets creates toolguardd's socket, without a listener, and root's settings of exec, in a separate mount namespace.
-const sockets = `set -e; mkdir -p /run/toolguard /etc/toolguard
-mount -t tmpfs -o mode=755 none /run/toolguard; mount -t tmpfs -o mode=755 none /etc/toolguard
+const sockets = `set -e; ` + emptyRun + `mkdir -p /etc/toolguard; mount -t tmpfs -o mode=755 none /etc/toolguard
 [ -z "$SOCKET" ] || python3 -c 'import os, socket; p = "/run/toolguard/toolguard.sock"; socket.socket(socket.AF_UNIX).bind(p); os.chmod(p, int(os.environ["SOCKET"], 8))'
 [ -z "$HOST" ] || { mkdir -m 755 /etc/toolguard/policy.d; echo "version = 1" >/etc/toolguard/policy.d/a.toml; chmod 644 /etc/toolguard/policy.d/a.toml; }
 [ -z "$SETTING" ] || { echo "$SETTING" >/etc/toolguard/exec.toml; chmod 644 /etc/toolguard/exec.toml; }

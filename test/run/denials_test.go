@@ -27,10 +27,12 @@ type isolatedDaemon struct {
 	log string // the file of its output
 }
 
-const isolate = `set -e; mkdir -p /run/toolguard/audit "$1/shared"; chmod 755 /run/toolguard; chmod 700 /run/toolguard/audit
-mount --bind /run/toolguard/audit "$1/shared"; mount -t tmpfs -o mode=755 none /run/toolguard
-mkdir -m 700 /run/toolguard/audit; mount --bind "$1/shared" /run/toolguard/audit
-exec setpriv --bounding-set "$2" -- "$0" --state "$1/state" 2>"$1/log"`
+// emptyRun mounts an empty /run/toolguard, except for the state of auditing: the kernel has one for all mount namespaces.
+const emptyRun = `mkdir -p /run/toolguard/audit; chmod 755 /run/toolguard; chmod 700 /run/toolguard/audit; exec 9</run/toolguard/audit
+mount -t tmpfs -o mode=755 none /run/toolguard; mkdir -m 700 /run/toolguard/audit; mount -c --bind /proc/self/fd/9 /run/toolguard/audit; exec 9<&-
+`
+
+const isolate = `set -e; ` + emptyRun + `exec setpriv --bounding-set "$2" -- "$0" --state "$1/state" 2>"$1/log"`
 
 // capabilities returns those of the packaged unit, in the notation of setpriv.
 func capabilities(t *testing.T) string {
