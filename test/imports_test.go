@@ -18,7 +18,7 @@ const layers = `
 9 cmd/toolguard-egress: egress/process
 9 cmd/toolguardd: allowlist api audit audit/report daemon egress/process loader version golang.org/x/sys
 8 cmd/toolguard/output: api audit/report darwin event grant policy policy/explain policy/toolset session session/backend session/denials
-	tool/gate tool/visibility userfiles
+	tool/gate tool/message tool/visibility userfiles
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 8 daemon: api audit cgroup cgroup/managed daemon/peer event kernelaudit landlock loader loader/cgroupsock loader/image metrics
 	policy policy/hostfs policy/policyfile proc session/denials session/network github.com/pelletier/go-toml/v2 golang.org/x/sys
@@ -60,6 +60,7 @@ const layers = `
 3 nettest: policy policy/hostfs github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/net golang.org/x/sys
 3 tool/gate: policy policy/explain policy/fspath policy/tomltext policy/toolset tool/patch tool/program tool/shell tool/strictjson
 	github.com/go-json-experiment/json
+0 tool/message:
 0 tool/patch:
 1 tool/schema: tool/strictjson github.com/go-json-experiment/json
 4 tool/callstate: policy/toolset tool/constraint golang.org/x/sys

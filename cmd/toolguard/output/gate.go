@@ -4,32 +4,12 @@ import (
 	"encoding/json"
 
 	"github.com/toolguard/toolguard/internal/tool/gate"
+	"github.com/toolguard/toolguard/internal/tool/message"
 )
 
-// GateAnswer is the JSON of an answer about a tool call.
-type GateAnswer struct {
-	ID         *string   `json:"id"`
-	Decision   string    `json:"decision"`
-	Reason     string    `json:"reason"`
-	Message    string    `json:"message"`
-	Rule       *toolRule `json:"rule"`
-	Capability string    `json:"capability"`
-	Declared   bool      `json:"declared"`
-	Risk       string    `json:"risk"`
-	Grants     []string  `json:"grants"`
-	Suggest    string    `json:"suggest,omitempty"`
-	Swallow    bool      `json:"should_swallow"`
-	ToModel    string    `json:"error_to_model,omitempty"`
-	Metadata   struct {
-		Decision string `json:"decision"`
-		Path     string `json:"path,omitempty"`
-		Root     string `json:"project_root"`
-	} `json:"metadata"`
-}
-
 // GateAnswerJSON is what gate prints.
-func GateAnswerJSON(a *gate.Answer) GateAnswer {
-	out := GateAnswer{
+func GateAnswerJSON(a *gate.Answer) message.Answer {
+	out := message.Answer{
 		Decision: a.Decision, Reason: a.Reason, Message: Clean(a.Message), Capability: a.Capability, Declared: a.Declared,
 		Risk: a.Risk, Grants: append([]string{}, a.Grants...), Suggest: a.Suggest, Swallow: a.Swallow(),
 	}
@@ -37,7 +17,7 @@ func GateAnswerJSON(a *gate.Answer) GateAnswer {
 		out.ID = &a.ID
 	}
 	if r := a.Rule; r != nil {
-		out.Rule = &toolRule{r.ID, r.Authority.String(), r.At.File, r.At.Line}
+		out.Rule = &message.Rule{ID: r.ID, Authority: r.Authority.String(), File: r.At.File, Line: r.At.Line}
 	}
 	if out.Swallow {
 		out.ToModel = a.ToModel()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
+	"github.com/toolguard/toolguard/internal/tool/message"
 )
 
 // layerEntry is one key of an author's files.
@@ -26,9 +27,9 @@ type authorLayer struct {
 
 // forced is a setting that all authors' files yield together.
 type forced struct {
-	Key   string    `json:"key"`
-	Value string    `json:"value"`
-	Rule  *toolRule `json:"rule"` // nil for a default
+	Key   string        `json:"key"`
+	Value string        `json:"value"`
+	Rule  *message.Rule `json:"rule"` // nil for a default
 	from  string
 }
 

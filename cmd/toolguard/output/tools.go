@@ -3,29 +3,22 @@ package output
 import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
+	"github.com/toolguard/toolguard/internal/tool/message"
 	"github.com/toolguard/toolguard/internal/tool/visibility"
 )
 
-// toolRule is where an answer about tools comes from.
-type toolRule struct {
-	ID        string `json:"id"`
-	Authority string `json:"authority"`
-	File      string `json:"file"`
-	Line      int    `json:"line"`
-}
-
-func toolRuleJSON(r toolset.Rule) *toolRule {
+func toolRuleJSON(r toolset.Rule) *message.Rule {
 	if r.ID == "" {
 		return nil
 	}
-	return &toolRule{r.ID, r.Authority().String(), r.At.File, r.At.Line}
+	return &message.Rule{ID: r.ID, Authority: r.Authority().String(), File: r.At.File, Line: r.At.Line}
 }
 
 type removedTool struct {
-	Name   string    `json:"name"`
-	Stage  string    `json:"stage"`
-	Reason string    `json:"reason"`
-	Rule   *toolRule `json:"rule"`
+	Name   string        `json:"name"`
+	Stage  string        `json:"stage"`
+	Reason string        `json:"reason"`
+	Rule   *message.Rule `json:"rule"`
 }
 
 // ToolList is the JSON of tools list.
@@ -54,10 +47,10 @@ func ToolListJSON(r *visibility.Result, c *policy.Compiled) ToolList {
 }
 
 type toolStage struct {
-	Label   string    `json:"label"`
-	Result  string    `json:"result"`
-	Pattern string    `json:"pattern,omitempty"`
-	Rule    *toolRule `json:"rule"`
+	Label   string        `json:"label"`
+	Result  string        `json:"result"`
+	Pattern string        `json:"pattern,omitempty"`
+	Rule    *message.Rule `json:"rule"`
 }
 
 // ToolExplanation is the JSON of tools explain.
