@@ -5,7 +5,6 @@
 package tool
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -71,39 +70,57 @@ func kept[K comparable, V any](m *map[K]V, key K, load func() (V, error)) (V, er
 	return v, nil
 }
 
-// Answer decides a call. The error is one of the policy, of this machine or of this program, and not the call's: the call doesn't run.
-func (e *Engine) Answer(c *gate.Call) (a *gate.Answer, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			a, err = nil, fmt.Errorf("a mistake in toolguard: %v", p)
-		}
-	}()
-	settings, _ := kept(&e.settings, c.Tool, func() (*toolset.Settings, error) { return e.Set.Settings(c.Tool, c.Bare), nil })
-	r, err := e.request(c, settings)
+// Answer judges a call, and counts it if it may run or if a person is asked about it. The error is one of the policy, of this machine or of
+// this program, and not the call's: the call doesn't run.
+func (e *Engine) Answer(c *gate.Call) (*gate.Answer, error) {
+	a, err := e.Judge(c)
+	if err != nil || a.Decision == gate.Deny {
+		return a, err
+	}
+	d, err := e.Count(c)
 	if err != nil {
 		return nil, err
 	}
-	if a, err = e.decide(c, r); err != nil {
-		return nil, err
+	if d != nil {
+		d.Risk, d.Root, a = a.Risk, a.Root, d
 	}
-	a.Risk, a.Root = settings.Risk, r.Policy.Workspace
 	return a, nil
 }
 
+// Judge decides whether a call is of a visible tool, valid, and allowed by the gate. Nothing is counted. The error is as that of Answer.
+func (e *Engine) Judge(c *gate.Call) (a *gate.Answer, err error) {
+	defer recovered(&a, &err)
+	r, err := e.request(c, e.Settings(c))
+	if err != nil {
+		return nil, err
+	}
+	a = e.decide(c, r)
+	a.Risk, a.Root = r.Settings.Risk, r.Policy.Workspace
+	return a, nil
+}
+
+// recovered makes an error of a panic.
+func recovered(a **gate.Answer, err *error) {
+	if p := recover(); p != nil {
+		*a, *err = nil, fmt.Errorf("a mistake in toolguard: %v", p)
+	}
+}
+
 // decide takes a call through the steps. The first denial is the answer.
-func (e *Engine) decide(c *gate.Call, r *gate.Request) (*gate.Answer, error) {
+func (e *Engine) decide(c *gate.Call, r *gate.Request) *gate.Answer {
 	if a := e.visibility(c); a != nil {
-		return a, nil
+		return a
 	}
 	if a := e.checkSchema(c, r.Settings); a != nil {
-		return a, nil
+		return a
 	}
-	a := gate.Decide(r)
-	if a.Decision == gate.Deny || e.Store == nil {
-		return a, nil
-	}
-	d, err := e.count(c, r.Settings)
-	return cmp.Or(d, a), err
+	return gate.Decide(r)
+}
+
+// Settings returns what the policy says about the tool of a call.
+func (e *Engine) Settings(c *gate.Call) *toolset.Settings {
+	s, _ := kept(&e.settings, c.Tool, func() (*toolset.Settings, error) { return e.Set.Settings(c.Tool, c.Bare), nil })
+	return s
 }
 
 // visibility denies a call of a tool that the caller doesn't see.
@@ -156,12 +173,35 @@ func (e *Engine) checkSchema(c *gate.Call, s *toolset.Settings) *gate.Answer {
 	return nil
 }
 
-// count counts a call that may run, or about which a person is asked, unless a constraint denies it. Two calls with one id are the same if
-// everything is that decides about them.
-func (e *Engine) count(c *gate.Call, s *toolset.Settings) (*gate.Answer, error) {
+// Permits returns the denial of a call by a constraint; nil if none denies it. The call isn't counted.
+func (e *Engine) Permits(c *gate.Call) (a *gate.Answer, err error) {
+	defer recovered(&a, &err)
+	if e.Store == nil {
+		return nil, nil
+	}
+	d, err := e.Store.Check(call(c), e.Settings(c))
+	return constrained(c, d, err)
+}
+
+// Count counts a call, unless a constraint denies it: then it returns the denial.
+func (e *Engine) Count(c *gate.Call) (a *gate.Answer, err error) {
+	defer recovered(&a, &err)
+	if e.Store == nil {
+		return nil, nil
+	}
+	d, err := e.Store.Begin(call(c), e.Settings(c))
+	return constrained(c, d, err)
+}
+
+// call is a call as its history has it. Two calls with one id are the same if everything is that decides about them.
+func call(c *gate.Call) *constraint.Call {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%q %q %q %q %q %q %q %t %d", c.Arguments, c.Cwd, c.Agent, c.Provider, c.Model, c.Group, c.Session, c.Owner, c.Depth)
-	d, err := e.Store.Begin(&constraint.Call{ID: c.ID, Invocation: c.Invocation, Arguments: hex.EncodeToString(hash.Sum(nil)[:16])}, s)
+	return &constraint.Call{ID: c.ID, Invocation: c.Invocation, Arguments: hex.EncodeToString(hash.Sum(nil)[:16])}
+}
+
+// constrained is the answer of a store about a call.
+func constrained(c *gate.Call, d *constraint.Denial, err error) (*gate.Answer, error) {
 	if rejected := (*constraint.RejectedError)(nil); errors.As(err, &rejected) {
 		err = &gate.BadCall{Err: err}
 	}

@@ -142,6 +142,12 @@ func (s *store) Begin(c *constraint.Call, of *toolset.Settings) (*constraint.Den
 	return nil, nil
 }
 
+func (s *store) Check(c *constraint.Call, of *toolset.Settings) (*constraint.Denial, error) {
+	d, err := s.Begin(c, of)
+	s.begun = s.begun[:len(s.begun)-1]
+	return d, err
+}
+
 func (s *store) End(string, string, bool) error { return nil }
 
 // What is denied isn't counted; a constraint denies; a store that fails, and a mistake of this program, are errors and never an answer.

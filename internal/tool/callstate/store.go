@@ -37,6 +37,18 @@ var _ constraint.Store = (*File)(nil)
 // New returns the store in a file, which needn't exist.
 func New(path string, now func() time.Time) *File { return &File{path, now} }
 
+// Check returns which constraint denies a call; nil for none. Nothing is counted.
+func (f *File) Check(c *constraint.Call, s *toolset.Settings) (d *constraint.Denial, err error) {
+	err = f.change(c.Invocation, c.ID, func(h *constraint.History) (changed bool, err error) {
+		d, _, err = h.Begin(c, s)
+		return false, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
 // Begin counts a call, unless a constraint denies it.
 func (f *File) Begin(c *constraint.Call, s *toolset.Settings) (d *constraint.Denial, err error) {
 	err = f.change(c.Invocation, c.ID, func(h *constraint.History) (changed bool, err error) {

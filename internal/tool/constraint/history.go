@@ -44,6 +44,8 @@ func (e *RejectedError) Error() string { return e.Text }
 //
 // An error of the type *RejectedError is about the request. With any other the history is unknown, and the call must be denied.
 type Store interface {
+	// Check returns which constraint denies a call; nil for none. Nothing is counted.
+	Check(c *Call, s *toolset.Settings) (*Denial, error)
 	// Begin counts a call, unless a constraint denies it.
 	Begin(c *Call, s *toolset.Settings) (*Denial, error)
 	// End records that a call has ended, and whether without an error.

@@ -18,11 +18,13 @@ const (
 
 // Reasons beyond those of package policy.
 const (
-	ReasonBadCall    = "bad_call"
-	ReasonSchema     = "schema"
-	ReasonUnclear    = "unclear"
-	ReasonApproval   = "approval_required"
-	ReasonNotVisible = "not_visible"
+	ReasonBadCall     = "bad_call"
+	ReasonSchema      = "schema"
+	ReasonUnclear     = "unclear"
+	ReasonApproval    = "approval_required"
+	ReasonNotVisible  = "not_visible"
+	ReasonHookBlocked = "hook_blocked"
+	ReasonRewriteLost = "rewrite_lost"
 )
 
 // Rule is where an answer comes from.
@@ -53,6 +55,9 @@ type Answer struct {
 	Suggest    string // the smallest rule that would allow it, as TOML; "" where none can
 	Risk       string
 
+	Runs   bool // the call runs a command
+	Listed bool // each command of it is allowed by a rule that names it
+
 	Path string // the deciding path as the call has it; "" for another target
 	Root string // the workspace
 
@@ -65,6 +70,27 @@ func Denied(c *Call, reason string, rule *Rule, why string) *Answer {
 	a := &Answer{ID: c.ID, Decision: Deny, Reason: reason, Rule: rule, Capability: "none", Message: why}
 	a.model = fmt.Sprintf("tool %s isn't available: %s", clip(cmp.Or(c.Tool, "(unknown)")), why)
 	return a
+}
+
+// AsksFor returns the answer of a call that would be allowed, and about which a person is asked. why is what demands it.
+func (a *Answer) AsksFor(c *Call, rule *Rule, why string) *Answer {
+	out := *a
+	out.Decision, out.Reason, out.Message = Ask, ReasonApproval, why
+	if rule != nil {
+		out.Rule = rule
+	}
+	out.model = fmt.Sprintf("tool %s isn't available: it needs an approval: %s", clip(c.Tool), why)
+	return &out
+}
+
+// Allowed returns the answer of a call that may run, although a person was asked before.
+func (a *Answer) Allowed() *Answer {
+	out := *a
+	out.Decision = Allow
+	if a.Decision == Ask {
+		out.Reason, out.Suggest = string(policy.Allowed), ""
+	}
+	return &out
 }
 
 // Swallow reports whether the caller has to swallow the call: unless it's allowed.

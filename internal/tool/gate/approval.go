@@ -9,10 +9,11 @@ import (
 
 // approval applies the settings of approvals to the answer about the arguments. A denial stays one.
 func (j *judge) approval(a *Answer) *Answer {
+	runs, listed := j.ran || j.Settings.Kind == "execute", a.Decision == Allow && j.ran && j.listed
+	a.Runs, a.Listed = runs, listed
 	if a.Decision == Deny || !j.Approvals.Given && j.Settings.Ask == "" {
 		return a
 	}
-	runs, listed := j.ran || j.Settings.Kind == "execute", a.Decision == Allow && j.ran && j.listed
 	if !runs && (j.Settings.Ask == "" || j.Settings.Ask == "off") {
 		return a
 	}
