@@ -26,7 +26,7 @@ func (r *run) program() (*launch.Command, error) {
 func (r *run) command(m *launch.Command) (_ *launch.Command, err error) {
 	c := r.cfg.Policy
 	m.Name = r.id[:15] // the maximum length of a thread's name
-	if m.Keep, err = launch.Descriptors(r.cfg.PassFDs); err != nil {
+	if m.Keep, err = launch.Descriptors(r.passFDs); err != nil {
 		return nil, err
 	}
 	if err := rejectSockets(c, m.Keep); err != nil {

@@ -21,6 +21,7 @@ func (r *run) end(e launch.Exit) {
 	} else {
 		r.endOrphans()
 	}
+	r.endServing()
 	r.thread.Close()
 	r.result.Code = launch.ExitCode(e.Status)
 	r.closeNetwork()

@@ -41,6 +41,8 @@ type run struct {
 	group      *cgroup.Group // nil: nothing needs one
 	net        *backend.Network
 	usage      *event.Usage // from toolguardd
+	served     *Served      // nil: nothing serves the session's calls
+	passFDs    []int        // descriptors beyond 0, 1 and 2 that the command keeps
 	limit      atomic.Pointer[policyLimit]
 
 	unkillable chan struct{} // closed by abortWait: the first process doesn't end (see launch.Supervisor.Wait)
@@ -146,6 +148,10 @@ func (r *run) prepareBy(b backend.Backend) (err error) {
 }
 
 func (r *run) prepareCommand(m *launch.Command) (err error) {
+	r.passFDs = r.cfg.PassFDs
+	if err := r.serve(m); err != nil {
+		return err
+	}
 	if r.cmd, err = r.command(m); err != nil {
 		return err
 	}
@@ -205,6 +211,7 @@ func (r *run) undo() error {
 
 // abandon tears down the preparations.
 func (r *run) abandon() {
+	r.endServing()
 	if r.cmd != nil {
 		r.cmd.Close()
 	}
