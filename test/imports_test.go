@@ -11,8 +11,8 @@ import (
 // Packages of this module have no "internal/"; another module stands for all its packages. A package imports packages of lower
 // levels only. docs/ARCHITECTURE.md says what each is for.
 const layers = `
-9 cmd/toolguard: cmd/toolguard/output api audit/report darwin event grant policy policy/explain policy/fspath policy/hostfs
-	policy/netname policy/policyfile policy/tomlformat policy/toolset policy/written seccomp session session/backend session/denials session/launch tool tool/callstate tool/catalog tool/constraint tool/gate tool/visibility userfiles version
+9 cmd/toolguard: cmd/toolguard/output api audit/report darwin event grant jsonline policy policy/explain policy/hostfs
+	policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch tool tool/callstate tool/catalog tool/constraint tool/gate tool/visibility userfiles version
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist event ship version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
@@ -72,6 +72,7 @@ const layers = `
 2 loader/loadertest: childtest policy policy/fspath golang.org/x/sys
 2 policy/explain: policy policy/envname policy/fspath policy/netname policy/tomltext
 2 policy/hostfs: policy/fspath
+4 policy/policyload: policy policy/hostfs policy/policyfile seccomp userfiles
 4 policy/written: policy policy/fspath policy/hostfs policy/policyfile userfiles
 3 policy/policyfile: policy policy/fspath policy/nearest policy/tomltext policy/tomltree policy/toolset tool/schema
 2 policy/tomlformat: policy policy/tomltext policy/tomltree
@@ -89,6 +90,7 @@ const layers = `
 0 egress/ownaddr: github.com/vishvananda/netlink golang.org/x/sys
 0 egress/relay: golang.org/x/sys
 0 event: golang.org/x/sys
+0 jsonline:
 0 loader/bpffs: golang.org/x/sys
 0 metrics:
 0 policy/envname:

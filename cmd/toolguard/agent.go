@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/session/backend"
 )
 
@@ -92,11 +93,11 @@ func (a *app) agent(f *execFlags, x agent, args []string) error {
 	if _, err := exec.LookPath(x.Program); err != nil {
 		return &status{exitNotFound, fmt.Errorf("there is no program %s in PATH; to install it: %s", x.Program, x.install)}
 	}
-	f.agent, f.presets = x.Preset, []string{"preset:" + x.Preset}
+	f.Agent, f.Presets = x.Preset, []string{"preset:" + x.Preset}
 	for _, kv := range x.env {
 		name, _, _ := strings.Cut(kv, "=")
 		if _, set := os.LookupEnv(name); !set {
-			f.env = append(f.env, strings.Replace(kv, "=~", "="+home(), 1))
+			f.env = append(f.env, strings.Replace(kv, "=~", "="+policyload.Home(), 1))
 		}
 	}
 	if x.file != "" && !f.dryRun {
@@ -108,7 +109,7 @@ func (a *app) agent(f *execFlags, x agent, args []string) error {
 
 // makeFile makes a missing file beneath the home, and ignores a failure.
 func makeFile(path, text string) {
-	root, err := os.OpenRoot(home())
+	root, err := os.OpenRoot(policyload.Home())
 	if err != nil {
 		return
 	}
@@ -124,14 +125,14 @@ func makeFile(path, text string) {
 // lookups only where it can distinguish hosts.
 func (a *app) compile(f *execFlags, tmp string) (*policy.Compiled, error) {
 	c, err := a.load(&f.policyFlags, tmp)
-	if err != nil || f.presets == nil {
+	if err != nil || f.Presets == nil {
 		return c, err
 	}
 	r, err := backend.ReportFor(c, f.backend, f.daemon, f.allowed(c))
 	if err != nil || !slices.ContainsFunc(r.Notes, output.AboutHosts) {
 		return c, err
 	}
-	f.presets = append([]string{output.NamesPreset}, f.presets...)
+	f.Presets = append([]string{output.NamesPreset}, f.Presets...)
 	return a.load(&f.policyFlags, tmp)
 }
 
@@ -139,7 +140,7 @@ func (a *app) compile(f *execFlags, tmp string) (*policy.Compiled, error) {
 func (f *execFlags) allowed(c *policy.Compiled) []string {
 	ids := slices.Clone(f.degraded)
 	for _, r := range c.Rules {
-		if slices.Contains(f.presets, r.Position.File) {
+		if slices.Contains(f.Presets, r.Position.File) {
 			ids = append(ids, r.ID)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/grant"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/userfiles"
 )
 
@@ -80,7 +81,7 @@ it doesn't, 2 when something went wrong.`,
 func policyOf(run *userfiles.Run) string {
 	switch files := run.Flags.Policies; len(files) {
 	case 0:
-		file, _, _ := ownFolders().FindPolicy(run.Workspace)
+		file, _, _ := policyload.OwnFolders().FindPolicy(run.Workspace)
 		return file
 	case 1:
 		if filepath.IsAbs(files[0]) {
@@ -154,15 +155,15 @@ func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (
 // policyToEdit returns a file of the run's policy, or else one that applies alone, with a text that can be changed.
 func policyToEdit(run *userfiles.Run, file string, text []byte) *grant.Policy {
 	flags, _ := flagsOf(run)
-	e := edited{name: file, text: text}
-	flags.edited = &e
-	if _, _ = flags.load(""); !e.read { // nor is it what a file of the policy extends
-		flags.files = []string{file}
+	e := policyload.Edited{Name: file, Text: text}
+	flags.Edited = &e
+	if _, _ = flags.Load(""); !e.Used { // nor is it what a file of the policy extends
+		flags.Files = []string{file}
 	}
 	return &grant.Policy{Text: text, System: hostfs.Machine{}, Load: func(text []byte) (*policy.Compiled, error) {
 		p := flags
-		p.edited = &edited{name: file, text: text}
-		return p.load("")
+		p.Edited = &policyload.Edited{Name: file, Text: text}
+		return p.Load("")
 	}}
 }
 
@@ -203,7 +204,7 @@ func readEditable(name string) (file string, text []byte, err error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		real, _ := filepath.EvalSymlinks(file)
 		err = fmt.Errorf("%s is a symlink, to %s: name the file itself", file, real)
-	case strings.HasPrefix(realFolder(file)+"/", filepath.Dir(hostPolicies)+"/"):
+	case strings.HasPrefix(realFolder(file)+"/", filepath.Dir(policyload.HostPolicies)+"/"):
 		err = fmt.Errorf("%s is a policy of this machine, for everybody: change it by hand, as root", file)
 	case !info.Mode().IsRegular():
 		err = fmt.Errorf("%s isn't a regular file", file)

@@ -2,15 +2,16 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
+	"github.com/toolguard/toolguard/internal/jsonline"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
 )
 
 // batchLine is the most bytes that a question may have.
@@ -45,7 +46,7 @@ func (a *app) batch(p *policyFlags, by *backendFlags) error {
 		return err
 	}
 	b := &batcher{flags: p, by: by, evaluators: map[string]*evaluator{}}
-	if _, err := b.evaluator(p.tool); err != nil {
+	if _, err := b.evaluator(p.Tool); err != nil {
 		return err
 	}
 	return a.answerLines(batchLine, b.reply)
@@ -59,11 +60,11 @@ func (a *app) answerLines(most int, reply func(line []byte, err error) (answer a
 	lines := &output.Screen{W: out}
 	worst := 0
 	for {
-		line, err := readLine(in, most)
+		line, err := jsonline.Read(in, most)
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if long := lineTooLong(0); err != nil && !errors.As(err, &long) {
+		if long := jsonline.TooLong(0); err != nil && !errors.As(err, &long) {
 			return err
 		}
 		answer, code := reply(line, err)
@@ -98,8 +99,8 @@ func (b *batcher) evaluator(tool string) (*evaluator, error) {
 		return j, nil
 	}
 	flags := *b.flags
-	flags.tool = tool
-	c, err := flags.load("")
+	flags.Tool = tool
+	c, err := flags.Load("")
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func (b *batcher) evaluator(tool string) (*evaluator, error) {
 func (b *batcher) reply(line []byte, err error) (any, int) {
 	var q batchQuestion
 	if err == nil {
-		err = decodeStrict(line, &q)
+		err = jsonline.Decode(line, &q)
 	}
 	if q.ID == nil {
 		q.ID = json.RawMessage("null")
@@ -130,9 +131,9 @@ func (b *batcher) reply(line []byte, err error) (any, int) {
 }
 
 func (b *batcher) answer(bq *batchQuestion) (output.Answer, error) {
-	q, msg := ask(bq.Resource, bq.Action)
-	if msg != "" {
-		return output.Answer{}, errors.New(msg)
+	q, err := explain.ParseQuestion(bq.Resource, bq.Action)
+	if err != nil {
+		return output.Answer{}, err
 	}
 	q.Target, q.Argv = bq.Target, bq.Argv
 	switch isCommand := q.Resource == policy.Commands; {
@@ -141,85 +142,16 @@ func (b *batcher) answer(bq *batchQuestion) (output.Answer, error) {
 	case !isCommand && (q.Target == "" || q.Argv != nil):
 		return output.Answer{}, fmt.Errorf(`%s is asked about by "target" alone`, bq.Resource)
 	}
-	if err := understand(&q); err != nil {
+	if err := q.NormalizeTarget(policyload.Home()); err != nil {
 		return output.Answer{}, err
 	}
 	tool := bq.Tool
 	if tool == "" {
-		tool = b.flags.tool
+		tool = b.flags.Tool
 	}
 	j, err := b.evaluator(tool)
 	if err != nil {
 		return output.Answer{}, err
 	}
 	return output.AnswerJSON(j.ask(q)), nil
-}
-
-// lineTooLong is the error for a line of more than that many bytes.
-type lineTooLong int
-
-func (n lineTooLong) Error() string { return fmt.Sprintf("the line is longer than %d bytes", int(n)) }
-
-// readLine reads the next line that isn't blank, or skips one that has more than most bytes.
-func readLine(in *bufio.Reader, most int) ([]byte, error) {
-	for {
-		var line []byte
-		long := false
-		for {
-			part, err := in.ReadSlice('\n')
-			if long = long || len(line)+len(part) > most; !long {
-				line = append(line, part...)
-			}
-			if err == nil || (errors.Is(err, io.EOF) && (long || len(line) > 0)) {
-				break
-			}
-			if !errors.Is(err, bufio.ErrBufferFull) {
-				return nil, err
-			}
-		}
-		if long {
-			return nil, lineTooLong(most)
-		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			return line, nil
-		}
-	}
-}
-
-// decodeStrict reads one JSON object into the struct at v. encoding/json accepts keys in any case, and the last of several
-// equal ones, so that two readers could read the same question differently. decodeStrict rejects both.
-func decodeStrict(line []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(line))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return errors.New("not a JSON object")
-	}
-	fields := map[string]reflect.Value{}
-	for i, s := 0, reflect.ValueOf(v).Elem(); i < s.NumField(); i++ {
-		fields[s.Type().Field(i).Tag.Get("json")] = s.Field(i)
-	}
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return fmt.Errorf("not JSON: %w", err)
-		}
-		f, ok := fields[t.(string)] // a key: the decoder accepts nothing else here
-		if !ok {
-			return fmt.Errorf("unknown or repeated key %q", t)
-		}
-		delete(fields, t.(string))
-		if err := dec.Decode(f.Addr().Interface()); err != nil {
-			var wrong *json.UnmarshalTypeError
-			if errors.As(err, &wrong) {
-				return fmt.Errorf("%q can't be a %s", t, wrong.Value)
-			}
-			return fmt.Errorf("not JSON: %w", err)
-		}
-	}
-	if _, err := dec.Token(); err != nil {
-		return errors.New("not JSON: the object doesn't end")
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one JSON object on the line")
-	}
-	return nil
 }

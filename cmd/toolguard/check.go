@@ -1,17 +1,14 @@
 package main
 
 import (
-	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
-	"github.com/toolguard/toolguard/internal/policy/fspath"
-	"github.com/toolguard/toolguard/internal/policy/netname"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
 )
 
 const questionHelp = `  fs read|create|update|delete|execute PATH
@@ -116,9 +113,9 @@ func question(cmd *cobra.Command, args []string) (explain.Question, error) {
 	if len(args) < 3 {
 		return explain.Question{}, usagef(cmd, "name a resource, an action and a target, such as: fs read PATH")
 	}
-	q, msg := ask(args[0], args[1])
-	if msg != "" {
-		return q, usagef(cmd, "%s", msg)
+	q, err := explain.ParseQuestion(args[0], args[1])
+	if err != nil {
+		return q, usagef(cmd, "%s", err)
 	}
 	if q.Resource == policy.Commands {
 		q.Argv = args[2:]
@@ -131,75 +128,7 @@ func question(cmd *cobra.Command, args []string) (explain.Question, error) {
 		return q, usagef(cmd, "the target is empty")
 	}
 	q.Target = args[2]
-	return q, understand(&q)
-}
-
-// ask returns the question without its target; msg is the error in the words.
-func ask(resource, action string) (q explain.Question, msg string) {
-	switch resource {
-	case "fs":
-		caps, ok := policy.ParseCap(action)
-		if action == "readlink" {
-			return explain.Question{Resource: policy.FS, Caps: policy.Read, Symlink: true}, ""
-		}
-		if !ok {
-			return q, "fs has no action \"" + action + "\": use read, readlink, create, update, delete or execute"
-		}
-		return explain.Question{Resource: policy.FS, Caps: caps}, ""
-	case "net":
-		q = explain.Question{Resource: policy.Net, Listen: action == "listen"}
-		if action != "connect" && action != "listen" {
-			q.Method = action
-		}
-		if strings.Trim(q.Method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") != "" {
-			return q, "net has no action \"" + action + "\": use connect, listen or a method of HTTP, such as GET"
-		}
-		return q, ""
-	case "env":
-		if action != "read" {
-			return q, "env has no action \"" + action + "\": use read"
-		}
-		return explain.Question{Resource: policy.Env}, ""
-	case "command", "commands":
-		if action != "run" {
-			return q, "command has no action \"" + action + "\": use run"
-		}
-		return explain.Question{Resource: policy.Commands}, ""
-	}
-	return q, "there is no resource \"" + resource + "\": use fs, net, env or command"
-}
-
-// understand converts a target to the form that the rules have, or returns why it's invalid, where that's an error and not a denial.
-func understand(q *explain.Question) error {
-	switch q.Resource {
-	case policy.FS:
-		return understandPath(q)
-	case policy.Net:
-		_, err := netname.ParseTarget(q.Target)
-		return err
-	case policy.Env:
-		if name, _, ok := strings.Cut(q.Target, "="); ok {
-			return fmt.Errorf("a variable is asked about by its name alone: %q, not what it's set to", name)
-		}
-	}
-	return nil
-}
-
-// understandPath converts a path as in a rule: ~/ is the home, and a variable or a wildcard that a shell would have expanded is an error.
-func understandPath(q *explain.Question) error {
-	t := q.Target
-	switch msg, hint := fspath.Misread(t, false); {
-	case t == "~" || strings.HasPrefix(t, "~/"):
-		if home() == "" {
-			return fmt.Errorf("the home folder that %q is relative to isn't known", t)
-		}
-		q.Target = home() + t[1:]
-	case strings.HasPrefix(t, "~"):
-		return fmt.Errorf("%q names another user's home: write it out, or ./%s for a file of that name", t, t)
-	case msg != "" && (strings.HasPrefix(t, "file:") || strings.HasPrefix(t, "$") || strings.HasPrefix(t, "%")):
-		return fmt.Errorf("%s: %s, or ./%s for a file of that name", msg, hint, t)
-	}
-	return nil
+	return q, q.NormalizeTarget(policyload.Home())
 }
 
 // completeQuestion completes resource and action, and leaves the target to the shell.

@@ -84,7 +84,7 @@ func (f *execFlags) defineRun(cmd *cobra.Command) {
 	choiceFlag(cmd, &f.format, "format", "how events are written", "ocsf", "ocsf-1.8", "ecs", "text")
 	choiceFlag(cmd, &f.report, "report", "when to report denials; auto: when there are some", "auto", "always", "never")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be enforced and start nothing")
-	cmd.Flags().StringVar(&f.limits, "limits", "", "limits `K=V,…` in addition to the policy's, such as memory=1GiB,pids=64; the smaller one applies")
+	cmd.Flags().StringVar(&f.Limits, "limits", "", "limits `K=V,…` in addition to the policy's, such as memory=1GiB,pids=64; the smaller one applies")
 	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "no remarks: on what isn't enforced, on rules that match nothing, on which policy is used, on denials that can't be seen")
 	cmd.Flags().BoolVar(&f.json, "json", false, "with --dry-run: print JSON, for machines")
 }
@@ -105,16 +105,16 @@ func (f *execFlags) checkSupport(cmd *cobra.Command) error {
 
 func (a *app) exec(f *execFlags, argv []string) error {
 	if f.eventsFile() != "" {
-		f.own = append(f.own, f.eventsFile()) // no policy lets a command write its own record
+		f.Own = append(f.Own, f.eventsFile()) // no policy lets a command write its own record
 	}
 	if len(argv) > 0 {
-		f.command = argv[0]
+		f.Command = argv[0]
 	}
 	a.quiet = f.quiet
 	if f.dryRun {
 		return a.dryRun(f)
 	}
-	f.ensure = true
+	f.Ensure = true
 	if launch.HasChildren() {
 		code, err := launch.Reexec()
 		return cmp.Or(err, exitStatus(code))
@@ -132,7 +132,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	c, err := a.compile(f, s.Tmp)
 	if err != nil {
 		if events != nil {
-			e := session.NotStarted(session.Config{Tool: f.tool, Agent: f.agent, Argv: argv}, "", err)
+			e := session.NotStarted(session.Config{Tool: f.Tool, Agent: f.Agent, Argv: argv}, "", err)
 			events.Write(&e)
 		}
 		return err
@@ -140,7 +140,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	a.warnUnmatched(f, c)
 	var noticing sync.Mutex
 	r, err := s.Run(session.Config{
-		Policy: c, System: hostfs.Machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.allowed(c),
+		Policy: c, System: hostfs.Machine{}, Tool: f.Tool, Agent: f.Agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.allowed(c),
 		Argv: argv, Env: append(os.Environ(), f.env...), PassFDs: f.passFDs, Events: events, Linger: f.linger, Begins: a.begins(f, c),
 		Notice: func(s string) {
 			noticing.Lock()
@@ -205,8 +205,8 @@ func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result, 
 		}
 		a.err.Report(r, c.Name, output.ReportOptions{Rest: rest, Numbered: kept, Lines: output.ReportLines})
 	case f.report == "auto" && !well && !r.Visible && !f.quiet:
-		policies := slices.Concat(f.presets, f.files)
-		if f.userPolicy != "" && f.presets == nil {
+		policies := slices.Concat(f.Presets, f.Files)
+		if f.UserPolicy != "" && f.Presets == nil {
 			policies = nil // check uses it, too
 		}
 		a.err.DenialsUnseen(r, policies)

@@ -13,6 +13,7 @@ import (
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool"
 	"github.com/toolguard/toolguard/internal/tool/callstate"
@@ -49,7 +50,7 @@ its "result" or "error" records that the call has ended.`,
 			if err := noArgs(cmd, args); err != nil {
 				return err
 			}
-			if p.tool != "" || p.agent != "" {
+			if p.Tool != "" || p.Agent != "" {
 				return usagef(cmd, "the call names its tool and its agent: leave --tool and --agent out")
 			}
 			e, err := a.engine(&p, mode, state)
@@ -71,9 +72,9 @@ its "result" or "error" records that the call has ended.`,
 
 // engine loads the policy and all that decides about calls.
 func (a *app) engine(p *policyFlags, mode, state string) (*tool.Engine, error) {
-	p.snapshot = hostfs.NewSnapshot()
+	p.Snapshot = hostfs.NewSnapshot()
 	if state != "" { // which no policy lets a tool write
-		p.own = append(p.own, state, state+".lock", state+".new")
+		p.Own = append(p.Own, state, state+".lock", state+".new")
 	}
 	c, err := a.load(p, "")
 	if err != nil {
@@ -82,25 +83,31 @@ func (a *app) engine(p *policyFlags, mode, state string) (*tool.Engine, error) {
 	if key := tool.NotEnforced(c); key != nil {
 		return nil, fmt.Errorf("gate doesn't enforce %s (%s): take the key out of the policies that gate reads", key.ID, key.Position)
 	}
-	set := p.document.Tools()
+	store, err := callStore(p.Document.Tools(), state)
+	if err != nil {
+		return nil, err
+	}
+	return newEngine(p, c, store, mode)
+}
+
+// newEngine is all that decides about calls under a loaded policy. p is what loaded it, with a snapshot, so that the policies of all calls
+// have the same text. mode is the value of --gate, or "". The store may be nil for a policy that counts no calls.
+func newEngine(p *policyFlags, c *policy.Compiled, store constraint.Store, mode string) (*tool.Engine, error) {
+	set := p.Document.Tools()
 	g := set.Gate()
 	if err := tool.Switch(g, mode, os.Getenv("TOOLGUARD_GATE")); err != nil {
 		return nil, err
 	}
-	store, err := callStore(set, state)
-	if err != nil {
-		return nil, err
-	}
 	return &tool.Engine{
-		Store: store, Set: set, Gate: g, Files: hostfs.Machine{}, Home: home(), Sandboxed: sandboxed(),
+		Store: store, Set: set, Gate: g, Files: hostfs.Machine{}, Home: policyload.Home(), Sandboxed: sandboxed(),
 		Compile: func(s tool.Scope) (*policy.Compiled, error) {
-			q := *p
-			q.tool, q.agent = s.Tool, s.Agent
-			q.caller.provider, q.caller.group, q.caller.depth = s.Provider, s.Group, uint16(min(s.Depth, 1<<16-1))
+			q := p.Options
+			q.Tool, q.Agent = s.Tool, s.Agent
+			q.Caller.Provider, q.Caller.Group, q.Caller.Depth = s.Provider, s.Group, uint16(min(s.Depth, 1<<16-1))
 			if s.Parent {
-				q.workspace = filepath.Dir(c.Workspace)
+				q.Workspace = filepath.Dir(c.Workspace)
 			}
-			return q.load("")
+			return q.Load("")
 		},
 	}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/policy/tomlformat"
 	"github.com/toolguard/toolguard/internal/policy/written"
 )
@@ -35,7 +36,7 @@ func newPolicy(a *app) *cobra.Command {
 }
 
 func newLint(a *app) *cobra.Command {
-	p := policyFlags{reads: true}
+	p := policyFlags{Options: policyload.Options{Reads: true}}
 	var by backendFlags
 	var asJSON, scan, here bool
 	cmd := &cobra.Command{
@@ -55,7 +56,7 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 			if !here && by.given(cmd) {
 				return usagef(cmd, "--backend, --daemon and --allow-degraded go with --here")
 			}
-			p.files = append(p.files, args...)
+			p.Files = append(p.Files, args...)
 			c, err := a.load(&p, "")
 			mistakes, err := mistakesOf(err)
 			if err != nil {
@@ -106,7 +107,7 @@ func mistakesOf(err error) (policy.Errors, error) {
 }
 
 func newShow(a *app) *cobra.Command {
-	p := policyFlags{reads: true}
+	p := policyFlags{Options: policyload.Options{Reads: true}}
 	var asJSON, tools bool
 	cmd := &cobra.Command{
 		Use:   "show [flags] [FILE...]",
@@ -121,13 +122,13 @@ file and line, those of each author apart, and the settings that apply together.
   toolguard policy show preset:python
   toolguard policy show --tool fs_write --json policy.toml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p.files = append(p.files, args...)
+			p.Files = append(p.Files, args...)
 			c, err := a.load(&p, "")
 			if err != nil {
 				return err
 			}
 			if tools {
-				set := p.document.Tools()
+				set := p.Document.Tools()
 				return a.answer(asJSON, output.ToolLayerJSON(c, set), func() { a.out.ToolLayer(c, set) })
 			}
 			return a.answer(asJSON, output.PolicyJSON(c), func() { a.out.Policy(c) })
@@ -200,7 +201,7 @@ func (a *app) format(files []string, write, check bool) error {
 }
 
 func newDiff(a *app) *cobra.Command {
-	p := policyFlags{reads: true}
+	p := policyFlags{Options: policyload.Options{Reads: true}}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "diff [flags] OLD NEW",
@@ -216,11 +217,11 @@ share a line; --json has them all.`,
 			if len(args) != 2 {
 				return usagef(cmd, "name two policies, the old one and the new one")
 			}
-			old, err := p.with(args[0]).load("")
+			old, err := p.With(args[0]).Load("")
 			if err != nil {
 				return err
 			}
-			new, err := p.with(args[1]).load("")
+			new, err := p.With(args[1]).Load("")
 			if err != nil {
 				return err
 			}
@@ -265,7 +266,7 @@ and a free one in exec.`,
 		Example: `  toolguard policy render --backend seatbelt --policy policy.toml --workspace /Users/me/project --home /Users/me`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if of.Dir, err = (&policyFlags{}).folder(); err != nil {
+			if of.Dir, err = (&policyload.Options{}).Folder(); err != nil {
 				return err
 			}
 			c, err := written.Compile(of, nil)
@@ -282,6 +283,6 @@ and a free one in exec.`,
 	choiceFlag(cmd, new(string), "backend", "whose profile", "seatbelt")
 	cmd.Flags().StringArrayVar(&of.Policies, "policy", nil, "a policy: `FILE` or preset:NAME; repeated ones are merged (default: the built-in one)")
 	cmd.Flags().StringVar(&of.Workspace, "workspace", "", "relative paths are relative to `DIR` (default: the policy's workspace, else the current folder)")
-	cmd.Flags().StringVar(&of.Home, "home", home(), "the user's home is `DIR`")
+	cmd.Flags().StringVar(&of.Home, "home", policyload.Home(), "the user's home is `DIR`")
 	return cmd
 }

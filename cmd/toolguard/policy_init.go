@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
 )
 
 func newInit(a *app) *cobra.Command {
@@ -56,7 +57,7 @@ func workspaceFolder(name string) (string, error) {
 	} else if !info.IsDir() {
 		return "", fmt.Errorf("%s isn't a folder", dir)
 	}
-	if containsHome(dir) {
+	if policyload.ContainsHome(dir) {
 		return "", fmt.Errorf("%s is the home, or contains it, and no workspace: a command could read and write everything in it; "+
 			"name a project's folder: toolguard policy init DIR", dir)
 	}
@@ -73,7 +74,7 @@ func (a *app) writeStarter(dir, output string, force bool) error {
 		}
 		return nil
 	case "":
-		file, err := ownFolders().WritePolicy(dir, policyfile.StarterFor(dir, hostfs.Machine{}), force)
+		file, err := policyload.OwnFolders().WritePolicy(dir, policyfile.StarterFor(dir, hostfs.Machine{}), force)
 		if err != nil {
 			return fmt.Errorf("write the policy: %w", err)
 		}

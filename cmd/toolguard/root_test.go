@@ -10,6 +10,7 @@ import (
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/session"
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
@@ -46,7 +47,7 @@ func TestReportOfFailure(t *testing.T) {
 		{"always", false, removed, true, "toolguard: 1 denial (policy x)\n  read  /home/u/.ssh/key0  no rule allows it\n  not in its environment: A_TOKEN\n"},
 	} {
 		s, b := plainScreen()
-		f := execFlags{report: row.report, policyFlags: policyFlags{quiet: row.quiet, files: []string{"p.toml"}}}
+		f := execFlags{report: row.report, policyFlags: policyFlags{quiet: row.quiet, Options: policyload.Options{Files: []string{"p.toml"}}}}
 		(&app{err: s}).reportDenials(&f, &policy.Compiled{Name: "x"}, row.r, row.well, false)
 		if b.String() != row.want {
 			t.Errorf("%+v: the report is\n%s\nnot\n%s", row, b, row.want)

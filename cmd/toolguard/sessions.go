@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
 )
 
 // daemonFlags select the socket of toolguardd.
@@ -127,15 +128,16 @@ func newSessionsReload(a *app) *cobra.Command {
 	var p policyFlags
 	var cmd *cobra.Command
 	cmd = aboutSession(&d, "reload ID --policy ../policy.toml", "give a running session another policy, at once", func(id string) error {
-		if len(p.files) == 0 {
+		if len(p.Files) == 0 {
 			return usagef(cmd, "name the new policy: --policy FILE")
 		}
 		var s api.Session
 		if err := d.client().Do("GET", sessionPath(id), nil, &s); err != nil {
 			return err
 		}
-		p.tool, p.agent, p.workspace, p.running = s.Tool, s.Agent, s.Workspace, &s
-		p.own = slices.DeleteFunc(s.Files, func(f string) bool { // a file that no longer exists can't be changed
+		p.Tool, p.Agent, p.Workspace = s.Tool, s.Agent, s.Workspace
+		p.Running = &policyload.Running{Home: s.Home, Terminal: s.Terminal, Hidden: s.Hidden}
+		p.Own = slices.DeleteFunc(s.Files, func(f string) bool { // a file that no longer exists can't be changed
 			_, err := os.Lstat(f)
 			return errors.Is(err, fs.ErrNotExist)
 		})
@@ -145,7 +147,7 @@ func newSessionsReload(a *app) *cobra.Command {
 		if real, err := filepath.EvalSymlinks(s.TmpDir); err != nil || real != s.TmpDir { // what runs there may do that, and mustn't gain by it
 			s.TmpDir = ""
 		}
-		c, err := p.load(s.TmpDir)
+		c, err := p.Load(s.TmpDir)
 		if err != nil {
 			return err
 		}
@@ -159,7 +161,7 @@ func newSessionsReload(a *app) *cobra.Command {
 			"limits and system calls stay as they were at its start, and open files stay open; so do network connections, except those that the policy doesn't grant", s.ID, s.Policy, s.Digest)
 		return nil
 	})
-	cmd.Flags().StringArrayVar(&p.files, "policy", nil, "the new policy: `FILE` or preset:NAME; repeated ones are merged")
+	cmd.Flags().StringArrayVar(&p.Files, "policy", nil, "the new policy: `FILE` or preset:NAME; repeated ones are merged")
 	if err := cmd.RegisterFlagCompletionFunc("policy", completePolicy); err != nil {
 		panic(err) // a mistake in this program
 	}

@@ -13,20 +13,11 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool/catalog"
 	"github.com/toolguard/toolguard/internal/tool/visibility"
 )
-
-// caller is for whom a policy is asked. Only the command line names it.
-type caller struct {
-	profile, provider, model, group, environment string
-
-	defaultEnvironment string // of TOOLGUARD_ENVIRONMENT, which a project's files can set: agent ignores it
-
-	owner bool
-	depth uint16
-}
 
 const toolsHelp = `The list of tools is read from standard input: an MCP tools/list result, the tools of OpenAI or Anthropic, Gemini's
 functionDeclarations, or [{"name","source","owner_only"}]. Only the flags name the caller.`
@@ -45,7 +36,7 @@ func newTools(a *app) *cobra.Command {
 }
 
 func newToolsList(a *app) *cobra.Command {
-	p := policyFlags{reads: true}
+	p := policyFlags{Options: policyload.Options{Reads: true}}
 	var asJSON bool
 	var server string
 	cmd := &cobra.Command{
@@ -79,7 +70,7 @@ With --provider openai, schemas that have a union at their root, which OpenAI re
 			if asJSON {
 				return a.out.JSON(output.ToolListJSON(r, c))
 			}
-			if p.caller.provider == "openai" {
+			if p.Caller.Provider == "openai" {
 				if err := list.Flatten(); err != nil {
 					return err
 				}
@@ -102,7 +93,7 @@ With --provider openai, schemas that have a union at their root, which OpenAI re
 }
 
 func newToolsExplain(a *app) *cobra.Command {
-	p := policyFlags{reads: true}
+	p := policyFlags{Options: policyload.Options{Reads: true}}
 	var asJSON bool
 	var server string
 	cmd := &cobra.Command{
@@ -150,13 +141,13 @@ decided on alone.`,
 
 // defineCaller adds the flags that name the caller, besides --agent and --environment.
 func (p *policyFlags) defineCaller(cmd *cobra.Command) {
-	f, c := cmd.Flags(), &p.caller
-	f.StringVar(&c.profile, "profile", "", "start from the profile `NAME`, whatever the policy says")
-	f.StringVar(&c.provider, "provider", "", "the `PROVIDER` of the model, such as openai")
-	f.StringVar(&c.model, "model", "", "the `MODEL`, as its provider names it")
-	f.StringVar(&c.group, "group", "", "the `NAME` of the group in which the caller is")
-	f.BoolVar(&c.owner, "owner", false, "the caller is the owner")
-	f.Uint16Var(&c.depth, "depth", 0, "the caller is a sub-agent, `N` levels deep")
+	f, c := cmd.Flags(), &p.Caller
+	f.StringVar(&c.Profile, "profile", "", "start from the profile `NAME`, whatever the policy says")
+	f.StringVar(&c.Provider, "provider", "", "the `PROVIDER` of the model, such as openai")
+	f.StringVar(&c.Model, "model", "", "the `MODEL`, as its provider names it")
+	f.StringVar(&c.Group, "group", "", "the `NAME` of the group in which the caller is")
+	f.BoolVar(&c.Owner, "owner", false, "the caller is the owner")
+	f.Uint16Var(&c.Depth, "depth", 0, "the caller is a sub-agent, `N` levels deep")
 }
 
 func serverFlag(cmd *cobra.Command, p *string) {
@@ -166,8 +157,8 @@ func serverFlag(cmd *cobra.Command, p *string) {
 
 func (p *policyFlags) visibilityCaller() visibility.Caller {
 	return visibility.Caller{
-		Agent: p.agent, Profile: p.caller.profile, Provider: p.caller.provider, Model: p.caller.model, Group: p.caller.group,
-		Owner: p.caller.owner, Depth: int(p.caller.depth), Sandboxed: sandboxed(),
+		Agent: p.Agent, Profile: p.Caller.Profile, Provider: p.Caller.Provider, Model: p.Caller.Model, Group: p.Caller.Group,
+		Owner: p.Caller.Owner, Depth: int(p.Caller.Depth), Sandboxed: sandboxed(),
 	}
 }
 
@@ -177,12 +168,12 @@ func (a *app) toolset(p *policyFlags) (*policy.Compiled, *toolset.Set, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	set := p.document.Tools()
-	if name := p.caller.profile; name != "" && !slices.ContainsFunc(set.Layers, func(l *toolset.Layer) bool { return l.Profiles[name] != nil }) {
+	set := p.Document.Tools()
+	if name := p.Caller.Profile; name != "" && !slices.ContainsFunc(set.Layers, func(l *toolset.Layer) bool { return l.Profiles[name] != nil }) {
 		return nil, nil, fmt.Errorf("--profile %q: the policy has no profile of that name", name)
 	}
-	if p.caller.model != "" && p.caller.provider == "" {
-		return nil, nil, fmt.Errorf("--model %q: name its provider, too: --provider PROVIDER", p.caller.model)
+	if p.Caller.Model != "" && p.Caller.Provider == "" {
+		return nil, nil, fmt.Errorf("--model %q: name its provider, too: --provider PROVIDER", p.Caller.Model)
 	}
 	return c, set, nil
 }

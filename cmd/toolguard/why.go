@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/userfiles"
 )
 
@@ -81,7 +82,7 @@ func lastRun(workspace string) (*userfiles.Run, error) {
 		}
 		workspace = dir
 	}
-	run, err := ownFolders().LastRun(workspace)
+	run, err := policyload.OwnFolders().LastRun(workspace)
 	if err == nil && run == nil {
 		err = errors.New("no denials are stored of a run in this folder or above: the last one had none, or they couldn't be seen " +
 			"('toolguard doctor' shows what that needs), or it was elsewhere (--workspace DIR)")
@@ -107,7 +108,7 @@ func (a *app) explainDenial(run *userfiles.Run, n int, asJSON bool) error {
 		return a.answer(asJSON, whyReport{denialJSON(n, d), nil}, func() { a.out.Denial(run, n) })
 	}
 	p, by := flagsOf(run)
-	c, err := p.load("")
+	c, err := p.Load("")
 	if err != nil {
 		return fmt.Errorf("the policy of that run can't be read again: %w", err)
 	}

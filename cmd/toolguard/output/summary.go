@@ -9,28 +9,10 @@ import (
 	"github.com/toolguard/toolguard/internal/session"
 )
 
-// MostListed is how many different denials, and variables, a summary lists: the confined command chooses how many there are.
-const MostListed = 1000
-
-// Summary is a session as its events describe it.
-type Summary struct {
-	Session string
-	Start   *event.Event // nil: it isn't kept any more
-	End     *event.Event // nil: the session runs, or the event is lost
-	Policy  string
-	Tool    string
-	Agent   string
-	Owner   string
-	Result  session.Result
-	Others  uint64 // denials, and variables, that aren't listed
-
-	Executed, Unrecorded uint64 // programs: those that events report, and those that gaps count
-}
-
 // Summary is the answer of report: the session, then the report after a command.
-func (s *Screen) Summary(x *Summary) {
+func (s *Screen) Summary(x *session.Summary) {
 	rows := [][]cell{{c("session"), cs(bold, x.Session)}}
-	for _, more := range [][2]string{{"command", CommandLine(x.argv())}, {"tool", x.Tool}, {"agent", x.Agent}, {"user", x.Owner}, {"policy", x.Policy}} {
+	for _, more := range [][2]string{{"command", CommandLine(x.Argv())}, {"tool", x.Tool}, {"agent", x.Agent}, {"user", x.Owner}, {"policy", x.Policy}} {
 		if more[1] != "" {
 			rows = append(rows, []cell{c(more[0]), c(more[1])})
 		}
@@ -38,7 +20,7 @@ func (s *Screen) Summary(x *Summary) {
 	if x.Start != nil {
 		rows = append(rows, []cell{c("began"), c(x.Start.Time.Local().Format(time.DateTime))})
 	}
-	ended := x.ending()
+	ended := ending(x)
 	if x.End != nil {
 		ended = fmt.Sprintf("%s, %s", x.End.Time.Local().Format(time.DateTime), ended)
 	}
@@ -69,21 +51,13 @@ func (s *Screen) Summary(x *Summary) {
 	x.Result.Visible = true
 	s.Report(x.Result, x.Policy, ReportOptions{Rest: " (--json has them)", Lines: ReportLines})
 	if x.Others > 0 {
-		s.line("  and %s of other kinds, beyond the first %d: the events have them", Count(x.Others, "denial"), MostListed)
+		s.line("  and %s of other kinds, beyond the first %d: the events have them", Count(x.Others, "denial"), session.MostListed)
 		s.flush()
 	}
 }
 
-// argv is the command.
-func (s *Summary) argv() []string {
-	if s.Start == nil || len(s.Start.Process) == 0 {
-		return nil
-	}
-	return s.Start.Process[0].Argv
-}
-
 // ending describes how the session ended.
-func (s *Summary) ending() string {
+func ending(s *session.Summary) string {
 	switch {
 	case s.End != nil && s.End.Kind == event.SessionRefused:
 		return "not started: " + s.End.Extra["why"]

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/session"
 )
 
 type summaryReport struct {
@@ -50,10 +51,10 @@ type summaryDenial struct {
 }
 
 // SummaryJSON is the answer of report.
-func SummaryJSON(s *Summary) summaryReport {
+func SummaryJSON(s *session.Summary) summaryReport {
 	r := s.Result
 	j := summaryReport{
-		Session: s.Session, Owner: s.Owner, Tool: s.Tool, Agent: s.Agent, Argv: s.argv(), Policy: s.Policy,
+		Session: s.Session, Owner: s.Owner, Tool: s.Tool, Agent: s.Agent, Argv: s.Argv(), Policy: s.Policy,
 		Total: r.Total, Gaps: r.More, Lost: r.Lost, WhyLost: r.WhyLost, Env: r.RemovedEnv, Denials: []summaryDenial{}, Others: s.Others,
 		Executed: s.Executed, Unrecorded: s.Unrecorded,
 	}

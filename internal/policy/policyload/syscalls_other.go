@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package policyload
 
 import "github.com/toolguard/toolguard/internal/policy"
 

@@ -1,4 +1,4 @@
-package main
+package policyload
 
 import (
 	"github.com/toolguard/toolguard/internal/policy"

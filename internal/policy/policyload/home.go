@@ -1,0 +1,56 @@
+package policyload
+
+import (
+	"cmp"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/userfiles"
+)
+
+// Home returns the user's home folder, or "" where there's none.
+func Home() string {
+	if h := os.Getenv("HOME"); filepath.IsAbs(h) {
+		return h
+	}
+	return ""
+}
+
+// homes returns the home and, under sudo, that of the calling user, whose projects are the workspaces; "/" where none is known.
+func homes() []string {
+	list := []string{cmp.Or(Home(), "/")}
+	if id := os.Getenv("SUDO_UID"); id != "" && os.Geteuid() == 0 {
+		if u, err := user.LookupId(id); err == nil && filepath.IsAbs(u.HomeDir) {
+			list = append(list, u.HomeDir)
+		}
+	}
+	return list
+}
+
+// ContainsHome reports whether a home is in a folder, or is it.
+func ContainsHome(dir string) bool {
+	dir, err := filepath.EvalSymlinks(dir)
+	return err == nil && slices.ContainsFunc(homes(), func(home string) bool {
+		home, gone := filepath.EvalSymlinks(home)
+		return dir == "/" || gone == nil && strings.HasPrefix(home+"/", dir+"/")
+	})
+}
+
+// OwnFolders returns this user's folders.
+func OwnFolders() userfiles.Folders { return userfiles.Of(Home(), os.Getenv) }
+
+// defaultFolders returns the folders of a user with only the home known.
+func defaultFolders(home string) []string {
+	return userfiles.Of(home, func(string) string { return "" }).All()
+}
+
+// searchPath is the list of folders for programs: PATH, or where execvp looks without one.
+func searchPath() string {
+	if p, ok := os.LookupEnv("PATH"); ok {
+		return p
+	}
+	return "/usr/bin:/bin"
+}
