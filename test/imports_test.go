@@ -17,7 +17,7 @@ const layers = `
 9 cmd/toolguard-ship: allowlist event ship version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
 9 cmd/toolguardd: allowlist api audit audit/report daemon egress/process loader version golang.org/x/sys
-8 cmd/toolguard/output: api audit/report darwin event grant policy policy/explain policy/toolset session session/backend session/denials
+8 cmd/toolguard/output: api audit/report darwin event grant printable policy policy/explain policy/toolset session session/backend session/denials
 	tool/gate tool/message tool/visibility userfiles
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 8 daemon: api audit cgroup cgroup/managed daemon/peer event kernelaudit landlock loader loader/cgroupsock loader/image metrics
@@ -58,7 +58,7 @@ const layers = `
 4 firejail: landlock mounts policy proc golang.org/x/sys
 4 mounts/mountstest: childtest landlock mounts policy policy/hostfs golang.org/x/sys
 3 nettest: policy policy/hostfs github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/net golang.org/x/sys
-3 tool/gate: policy policy/explain policy/fspath policy/tomltext policy/toolset tool/patch tool/program tool/shell tool/strictjson
+3 tool/gate: printable policy policy/explain policy/fspath policy/tomltext policy/toolset tool/message tool/patch tool/program tool/shell tool/strictjson
 	github.com/go-json-experiment/json
 0 tool/message:
 0 tool/patch:
@@ -103,6 +103,7 @@ const layers = `
 0 tool/strictjson: github.com/go-json-experiment/json
 1 tool/catalog: tool/strictjson github.com/go-json-experiment/json
 2 tool/shell: tool/program mvdan.cc/sh/v3
+0 printable:
 0 proc: golang.org/x/sys
 0 session/launch/forkexec/nofile:
 0 userfiles:

@@ -47,7 +47,7 @@ type HookResult struct {
 // NewLife begins the life of a call.
 func NewLife(c *gate.Call) *Life { return &Life{Call: c} }
 
-// at checks that a report is about the current step.
+// at checks that a report is about the current step. One that comes after the call's end, or its denial, changes nothing.
 func (l *Life) at(s Step) bool {
 	if l.Step == s {
 		return true
@@ -57,7 +57,7 @@ func (l *Life) at(s Step) bool {
 }
 
 func (l *Life) deny(reason string, rule *gate.Rule, why string) {
-	if l.Step == Ended {
+	if l.Step == Ended || l.Step == Denied {
 		return
 	}
 	before := l.Answer
@@ -140,6 +140,9 @@ func (l *Life) Approved(byPerson bool) {
 		l.Step, l.ByPerson = Start, byPerson
 	}
 }
+
+// ByHook reports whether a hook demands the approval.
+func (l *Life) ByHook() bool { return l.ask != "" }
 
 // Rejected reports that the call may not run, and why.
 func (l *Life) Rejected(why string) {

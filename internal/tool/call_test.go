@@ -75,7 +75,7 @@ func TestLife(t *testing.T) {
 		{"judge allow,start", "denied engine_error"},
 		{"judge allow,hooks,approval yes", "denied engine_error"},
 		{"judge allow,judge allow", "denied engine_error"},
-		{"judge deny,start", "denied engine_error"},
+		{"judge deny,start", "denied gate"},
 		{"judge allow,hooks,end,start", "ended gate"},
 	} {
 		l := NewLife(&gate.Call{ID: "1", Tool: "x"})

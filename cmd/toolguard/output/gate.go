@@ -8,23 +8,7 @@ import (
 )
 
 // GateAnswerJSON is what gate prints.
-func GateAnswerJSON(a *gate.Answer) message.Answer {
-	out := message.Answer{
-		Decision: a.Decision, Reason: a.Reason, Message: Clean(a.Message), Capability: a.Capability, Declared: a.Declared,
-		Risk: a.Risk, Grants: append([]string{}, a.Grants...), Suggest: a.Suggest, Swallow: a.Swallow(),
-	}
-	if a.ID != "" {
-		out.ID = &a.ID
-	}
-	if r := a.Rule; r != nil {
-		out.Rule = &message.Rule{ID: r.ID, Authority: r.Authority.String(), File: r.At.File, Line: r.At.Line}
-	}
-	if out.Swallow {
-		out.ToModel = a.ToModel()
-	}
-	out.Metadata.Decision, out.Metadata.Path, out.Metadata.Root = a.MetaDecision(), a.Path, a.Root
-	return out
-}
+func GateAnswerJSON(a *gate.Answer) message.Answer { return *a.JSON() }
 
 // GateEnd is the JSON of the answer to the end of a call.
 type GateEnd struct {

@@ -18,10 +18,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/toolguard/toolguard/internal/printable"
 
 	"golang.org/x/sys/unix"
 
@@ -104,34 +104,8 @@ func (s *Screen) in(st style, text string) string {
 	return "\x1b[" + string(st) + "m" + text + "\x1b[0m"
 }
 
-// Clean makes text from outside fit for a terminal, on one line: what doesn't print is escaped as in Go.
-func Clean(text string) string {
-	ok := true
-	for _, r := range text {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			ok = false
-			break
-		}
-	}
-	if ok {
-		return text
-	}
-	var b strings.Builder
-	for len(text) > 0 {
-		r, n := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && n <= 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			q := strconv.QuoteRune(r)
-			b.WriteString(q[1 : len(q)-1])
-		}
-		text = text[n:]
-	}
-	return b.String()
-}
+// Clean makes text from outside fit for a terminal, on one line.
+func Clean(text string) string { return printable.Clean(text) }
 
 // cell is a word in a table.
 type cell struct {
