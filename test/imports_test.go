@@ -60,6 +60,7 @@ const layers = `
 3 nettest: policy policy/hostfs github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/net golang.org/x/sys
 3 tool/gate: printable policy policy/explain policy/fspath policy/tomltext policy/toolset tool/message tool/patch tool/program tool/shell tool/strictjson
 	github.com/go-json-experiment/json
+1 tool/approval: policy/tomltext tool/message
 0 tool/message:
 0 tool/patch:
 1 tool/schema: tool/strictjson github.com/go-json-experiment/json

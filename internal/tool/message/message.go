@@ -91,7 +91,7 @@ type Approval struct {
 	Created    int64           `json:"created_at_ms"`
 	Expires    int64           `json:"expires_at_ms"`
 	Decision   *string         `json:"decision"`
-	Resolved   int64           `json:"resolved_at_ms,omitempty"`
+	Resolved   int64           `json:"resolved_at_ms,omitempty"` // 0: it is pending; else when it was decided, expired or was withdrawn
 	Exe        *File           `json:"exe"`
 	Files      []File          `json:"files"`
 	Offers     []string        `json:"offers"` // the decisions that are possible
