@@ -36,10 +36,10 @@ answer is written as one:
 
   {"id":"1","tool":"Bash","arguments":{"command":"git status"}}
 
-A call may also have source, agent, provider, model, group, session, invocation, cwd, owner and depth. Nothing is
-executed or opened. The exit status is 0 if the call may run, 1 if it's denied, 3 if a person has to be asked; 2 without
-an answer. With --batch, each line is a call and is answered by a line, in order; the exit status is 0, or 2 if a line
-was no call.
+A call may also have source, agent, provider, model, group, session, invocation, cwd, owner, depth, traceparent and
+tool_use_id. Nothing is executed or opened. The exit status is 0 if the call may run, 1 if it's denied, 3 if a person
+has to be asked; 2 without an answer. With --batch, each line is a call and is answered by a line, in order; the exit
+status is 0, or 2 if a line was no call.
 
 With --state, calls are counted for max_invocations and only_after. A line that has the id and invocation of a call and
 its "result" or "error" records that the call has ended.`,

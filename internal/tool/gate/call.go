@@ -13,7 +13,7 @@ import (
 // MaxCall is the size of the largest call, in bytes.
 const MaxCall = 8 << 20
 
-// maxID is the length of the longest id of a call, and of an invocation, in bytes.
+// maxID is the length of the longest id of a call, of an invocation, and of a trace context, in bytes.
 const maxID = 256
 
 // Call is a tool call.
@@ -30,6 +30,9 @@ type Call struct {
 	Cwd                 string // "" for the workspace
 	Owner               bool
 	Depth               int
+
+	Traceparent string // the W3C trace context of the call in its host's telemetry; ""
+	ToolUseID   string // the host's own id of the call; ""
 }
 
 // End is the report that a call has ended.
@@ -98,6 +101,7 @@ func parseCall(keys map[string]json.RawMessage) (*Call, error) {
 	fields := map[string]any{
 		"id": &c.ID, "tool": &c.Tool, "arguments": &c.Arguments, "agent": &c.Agent, "provider": &c.Provider, "model": &c.Model,
 		"group": &c.Group, "session": &c.Session, "invocation": &c.Invocation, "cwd": &c.Cwd, "owner": &c.Owner, "depth": &c.Depth,
+		"traceparent": &c.Traceparent, "tool_use_id": &c.ToolUseID,
 	}
 	var source string
 	fields["source"] = &source
@@ -117,7 +121,7 @@ func parseCall(keys map[string]json.RawMessage) (*Call, error) {
 }
 
 func (c *Call) check(source string) error {
-	for _, x := range []struct{ name, value string }{{"id", c.ID}, {"invocation", c.Invocation}} {
+	for _, x := range []struct{ name, value string }{{"id", c.ID}, {"invocation", c.Invocation}, {"tool_use_id", c.ToolUseID}} {
 		if len(x.value) > maxID {
 			return fmt.Errorf("%s is longer than %d bytes", x.name, maxID)
 		}
@@ -135,8 +139,31 @@ func (c *Call) check(source string) error {
 		return errors.New("a model without its provider")
 	case strings.IndexByte(c.Cwd, 0) >= 0:
 		return errors.New("cwd has a NUL byte")
+	case c.Traceparent != "" && !isTraceparent(c.Traceparent):
+		return errors.New("traceparent isn't of the form of W3C: 00-TRACE-PARENT-FLAGS, in lower-case hexadecimal")
 	}
 	return c.name(source)
+}
+
+// isTraceparent reports whether a text is a trace context (https://www.w3.org/TR/trace-context/): a version other than ff, a trace and a
+// parent that aren't zero, and flags. Later versions may have more after a further dash.
+func isTraceparent(s string) bool {
+	const end = len("00-") + 32 + len("-") + 16 + len("-01")
+	if len(s) < end || len(s) > maxID || len(s) > end && (s[:2] == "00" || s[end] != '-') {
+		return false
+	}
+	for i := range len(s[:end]) {
+		dash := i == 2 || i == 35 || i == 52
+		if dash != (s[i] == '-') || !dash && !strings.Contains("0123456789abcdef", s[i:i+1]) {
+			return false
+		}
+	}
+	for _, r := range s[end:] {
+		if r <= ' ' || r >= 0x7f {
+			return false
+		}
+	}
+	return s[:2] != "ff" && strings.Trim(s[3:35], "0") != "" && strings.Trim(s[36:52], "0") != ""
 }
 
 // defaultServer is the name of an MCP server whose host names none.

@@ -99,6 +99,37 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestParseTelemetry(t *testing.T) {
+	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	for traceparent, ok := range map[string]bool{
+		"00-" + trace + "-" + parent + "-01":                             true,
+		"cc-" + trace + "-" + parent + "-00":                             true,
+		"cc-" + trace + "-" + parent + "-00-what-comes.later":            true,
+		"00-" + trace + "-" + parent + "-00-more":                        false,
+		"cc-" + trace + "-" + parent + "-00.more":                        false,
+		"cc-" + trace + "-" + parent + "-00-\\u0007":                     false,
+		"cc-" + trace + "-" + parent + "-00-ü":                           false,
+		"cc-" + trace + "-" + parent + "-00-" + strings.Repeat("x", 256): false,
+		"ff-" + trace + "-" + parent + "-01":                             false,
+		"00-" + strings.Repeat("0", 32) + "-" + parent + "-01":           false,
+		"00-" + trace + "-" + strings.Repeat("0", 16) + "-01":            false,
+		"00-" + strings.ToUpper(trace) + "-" + parent + "-01":            false,
+		"00-" + trace + parent + "--01":                                  false,
+		"00-" + trace + "-" + parent + "-0":                              false,
+		"00-" + trace + "-" + parent[1:] + "--01":                        false,
+		"x": false,
+	} {
+		c, _, err := Parse([]byte(`{"id":"1","tool":"a","arguments":{},"tool_use_id":"toolu_1","traceparent":"` + traceparent + `"}`))
+		if (err == nil) != ok || ok && (c.Traceparent != traceparent || c.ToolUseID != "toolu_1") || !ok && !strings.Contains(err.Error(), "traceparent isn't") {
+			t.Errorf("%s: %+v, %v", traceparent, c, err)
+		}
+	}
+	_, _, err := Parse([]byte(`{"id":"1","tool":"a","arguments":{},"tool_use_id":"` + strings.Repeat("x", 257) + `"}`))
+	if err == nil || !strings.Contains(err.Error(), "tool_use_id is longer than 256") {
+		t.Error(err)
+	}
+}
+
 func TestParseEnd(t *testing.T) {
 	for text, want := range map[string]End{
 		`{"id":"1","invocation":"i","result":{"x":[1]}}`:          {"1", "i", true},
