@@ -29,14 +29,7 @@ func TestDocumentedFields(t *testing.T) {
 	}
 	_, fields, _ := strings.Cut(documentPage(t), "\n## Fields\n")
 	fields, _, _ = strings.Cut(fields, "\n##")
-	named := map[string]bool{}
-	for line := range strings.Lines(fields) {
-		if cells := strings.Split(line, "|"); len(cells) > 2 {
-			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
-				named[m[1]] = true
-			}
-		}
-	}
+	named := firstCells(fields)
 	for name := range there {
 		if !named[name] {
 			t.Errorf("docs/events.md doesn't describe %s", name)
@@ -47,6 +40,19 @@ func TestDocumentedFields(t *testing.T) {
 			t.Errorf("docs/events.md describes %s, which no event has", name)
 		}
 	}
+}
+
+// firstCells returns the words in backticks in the first cells of a table's rows.
+func firstCells(table string) map[string]bool {
+	named := map[string]bool{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+				named[m[1]] = true
+			}
+		}
+	}
+	return named
 }
 
 // collect adds the paths of an object's members. The page describes a process and a fingerprint once.
@@ -84,6 +90,20 @@ func TestDocumentedVerdicts(t *testing.T) {
 		"`session_refused`":               {Kind: SessionRefused},
 		"`exec`":                          {Kind: Exec},
 		"`gap`":                           {Kind: Gap},
+
+		"`tool_denied`": {Kind: ToolDeny, Reason: "rule_denies"},
+		"`tool_denied`, reason `approval_denied`": {Kind: ToolDeny, Reason: "approval_denied"},
+		"`tool_denied`, reason `protected`":       {Kind: ToolDeny, Reason: "protected"},
+		"`tool_denied`, reason `engine_error`":    {Kind: ToolDeny, Reason: "engine_error"},
+		"`tool_call`":                             ToolRan(call(), OK, 0, false, false),
+		"`tool_call`, approved by a person":       ToolRan(call(), OK, 0, false, true),
+		"`tool_call`, changed by hooks":           ToolRan(call(), OK, 0, true, false),
+		"`tool_call`, changed and approved":       ToolRan(call(), OK, 0, true, true),
+		"`approval`, `grant`: requested":          ApprovalRequested(call(), "a1", "x"),
+		"`approval`, `grant`: allowed":            ApprovalDecided(call(), "a1", "allow-once", "", Decider{}),
+		"`approval`, `grant`: denied":             ApprovalDecided(call(), "a1", "deny", "", Decider{}),
+		"`approval`, `grant`: expired, withdrawn": ApprovalEnded(call(), "a1", Expired),
+		"`hook_failed`":                           HookFailure(call(), "x", "after", "y"),
 	} {
 		v, a := verdictOf(&e), activityOf(&e)
 		class := fmt.Sprint(a.uid)
@@ -135,7 +155,8 @@ var kindConstant = regexp.MustCompile(`Kind += "([a-z_]+)"`)
 // TestDocumentedExtra checks that the page describes every key of Extra.
 func TestDocumentedExtra(t *testing.T) {
 	_, rows, _ := strings.Cut(documentPage(t), "\n### In `unmapped.extra`\n")
-	found := 0
+	rows, _, _ = strings.Cut(rows, "\n##")
+	named, found := firstCells(rows), 0
 	for _, dir := range []string{".", "../session", "../session/denials"} {
 		files, err := os.ReadDir(dir)
 		must(t, err)
@@ -145,9 +166,9 @@ func TestDocumentedExtra(t *testing.T) {
 			}
 			code, err := os.ReadFile(dir + "/" + f.Name())
 			must(t, err)
-			for _, m := range regexp.MustCompile(`Extra\["([a-z_]+)"\]`).FindAllStringSubmatch(string(code), -1) {
+			for _, m := range regexp.MustCompile(`(?:Extra\[|\.set\()"([a-z_.]+)"`).FindAllStringSubmatch(string(code), -1) {
 				found++
-				if !strings.Contains(rows, "| `"+m[1]+"` |") {
+				if !named[m[1]] {
 					t.Errorf("%s: docs/events.md doesn't describe %s", f.Name(), m[1])
 				}
 			}
@@ -164,11 +185,15 @@ func documentExamples() string {
 	all := samples()
 	for _, name := range []string{
 		"session_start", "session_refused", "exec", "fs_read", "net_connect", "env", "command", "syscall", "limit", "gap", "daemon", "checkpoint", "session_end",
+		"tool_denied", "tool_call", "approval_requested", "approval", "grant", "hook_failed",
 	} {
 		e := redact(all[name])
 		title := string(e.Kind)
 		if e.Kind == Denial {
 			title += ", " + e.Resource
+		}
+		if e.Kind == Approval || e.Kind == Grant {
+			title += ", " + e.Extra["what"]
 		}
 		fmt.Fprintf(&b, "\n### %s\n\n```text\n%s```\n\n```jsonl\n%s```\n", title, Text.Append(nil, &e), OCSF.Append(nil, &e))
 	}

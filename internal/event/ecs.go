@@ -3,6 +3,7 @@ package event
 import (
 	"net"
 	"path"
+	"strconv"
 	"strings"
 )
 
@@ -15,6 +16,8 @@ type ecsKind struct{ category, types []string }
 // ecsKindOf returns the categories and types of an event.
 func ecsKindOf(e *Event) ecsKind {
 	switch a := activityOf(e); {
+	case e.Kind.isAboutCall():
+		return ecsKind{[]string{"api"}, []string{ecsCallType(e)}}
 	case e.Kind == SessionStart:
 		return ecsKind{[]string{"session", "process"}, []string{"start"}}
 	case e.Kind == SessionEnd:
@@ -33,6 +36,17 @@ func ecsKindOf(e *Event) ecsKind {
 		return ecsKind{[]string{"api"}, []string{"denied"}}
 	}
 	return ecsKind{[]string{"configuration"}, []string{"info"}}
+}
+
+// ecsCallType returns the type of an event about a call.
+func ecsCallType(e *Event) string {
+	switch action := callVerdict(e).action; {
+	case action == 2:
+		return "denied"
+	case action == 3:
+		return "info"
+	}
+	return "allowed"
 }
 
 // ecsFileType returns the type for an OCSF file activity.
@@ -94,6 +108,9 @@ func (o *object) ecsEvent(e *Event) {
 	o.text("dataset", "toolguard."+plainKey(string(e.Kind)))
 	o.text("id", e.UID)
 	o.number("sequence", int64(e.Sequence))
+	if ms, err := strconv.ParseInt(e.Extra["duration_ms"], 10, 64); e.Kind == ToolCall && err == nil {
+		o.number("duration", ms*1e6)
+	}
 	if !e.First.IsZero() {
 		o.text("start", timestamp(e.First))
 		o.text("end", timestamp(e.Time))
@@ -143,6 +160,7 @@ func (o *object) ecsProcessFields(p *Process) {
 // ecsTarget writes the target where ECS has a field for it. toolguard.target always has it.
 func (o *object) ecsTarget(e *Event) {
 	switch a := activityOf(e); {
+	case e.Kind.isAboutCall():
 	case a.class == fileActivity || e.Kind == SessionRefused || e.Kind == Denial && isLaunch(e):
 		o.object("file", func(o *object) { o.text("name", path.Base(e.Target)); o.text("path", e.Target) })
 	case a.name == "Listen":

@@ -28,7 +28,7 @@ type Event struct {
 	Reason    string // a policy.Reason
 	Suggest   string // the smallest grant that would allow it
 
-	Resource   string // "fs", "net", "env", "commands", "syscall"
+	Resource   string // "fs", "net", "env", "commands", "syscall", "tools"
 	Capability string // "read", "create", …; for a system call its name
 	Target     string // as the kernel resolved it
 	Asked      string // as the process named it, if known and different
@@ -61,6 +61,12 @@ const (
 	Gap            Kind = "gap"             // events were lost; Count is their number
 	Checkpoint     Kind = "checkpoint"      // a spool's signature of all records before it
 	Daemon         Kind = "daemon"          // toolguardd started, stopped, took sessions over or reloaded one: Extra has which
+
+	ToolDeny   Kind = "tool_denied" // a tool call doesn't run
+	ToolCall   Kind = "tool_call"   // a tool call ran
+	Approval   Kind = "approval"    // a person is asked about a call, or has decided: Extra has which
+	Grant      Kind = "grant"       // the same about a request for a grant
+	HookFailed Kind = "hook_failed" // a hook gave no valid answer
 )
 
 // Process is one member of the process chain. Unknown fields are zero; an unknown UID is -1.

@@ -39,6 +39,9 @@ func appendOCSF(dst []byte, e *Event, version string) []byte {
 	if e.Count > 1 || e.Kind == Gap { // a count of 1 is the default elsewhere
 		o.count("count", e.Count)
 	}
+	if ms, err := strconv.ParseInt(e.Extra["duration_ms"], 10, 64); e.Kind == ToolCall && err == nil {
+		o.number("duration", ms)
+	}
 	if !e.First.IsZero() {
 		o.number("start_time", e.First.UnixMilli())
 		o.number("end_time", e.Time.UnixMilli())
@@ -105,7 +108,7 @@ func (o *object) policy(e *Event, v verdict) {
 	}
 	o.text("name", e.Policy)
 	o.text("uid", e.Digest)
-	o.flag("is_applied", v.action != 3)
+	o.flag("is_applied", v.action != 3 || e.Kind.isAboutCall())
 }
 
 // actor writes the session and the process chain that acted.
@@ -174,7 +177,7 @@ func (o *object) subject(e *Event, a activity) {
 	case networkActivity:
 		o.connection(e, a)
 	case apiActivity:
-		o.object("api", func(o *object) { o.text("operation", operation(e)) })
+		o.object("api", func(o *object) { o.api(e) })
 		o.object("src_endpoint", func(o *object) { o.text("hostname", first(e.Host, "localhost")) })
 	}
 }
@@ -236,9 +239,23 @@ func (o *object) endpoint(target string) {
 	o.number("port", port)
 }
 
+// api writes the operation, and of an event about a call its tool and its id.
+func (o *object) api(e *Event) {
+	o.text("operation", operation(e))
+	if e.Kind.isAboutCall() {
+		if e.Resource == Tools {
+			o.object("service", func(o *object) { o.text("name", e.Target) })
+		}
+		o.object("request", func(o *object) { o.text("uid", e.Extra["call"]) })
+	}
+}
+
 // operation names an event of the API Activity class.
 func operation(e *Event) string {
-	if e.Resource == "" {
+	if e.Kind == ToolDeny || e.Kind == ToolCall {
+		return "tools/call"
+	}
+	if e.Resource == "" || e.Kind.isAboutCall() {
 		return first(string(e.Kind), "unknown")
 	}
 	return first(strings.TrimSuffix(e.Resource+" "+e.Capability, " "), "unknown")

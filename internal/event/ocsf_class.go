@@ -31,6 +31,12 @@ type activity struct {
 // activityOf returns the class and the activity of an event.
 func activityOf(e *Event) activity {
 	switch {
+	case e.Kind == ToolDeny, e.Kind == ToolCall:
+		return activity{apiActivity, 99, "Invoke"}
+	case e.Kind == Approval, e.Kind == Grant:
+		return activity{apiActivity, 99, "Approve"}
+	case e.Kind == HookFailed:
+		return activity{apiActivity, 99, "Hook"}
 	case e.Kind == SessionEnd:
 		return activity{processActivity, 2, "Terminate"}
 	case e.Kind == SessionStart, e.Kind == Exec, e.Kind == SessionRefused, e.Kind == Denial && isLaunch(e):
@@ -84,6 +90,8 @@ type verdict struct {
 
 func verdictOf(e *Event) verdict {
 	switch {
+	case e.Kind.isAboutCall():
+		return callVerdict(e)
 	case e.Kind == Gap:
 		return verdict{action: 3, disposition: 17, status: 2, severity: 4}
 	case e.Kind == SessionRefused:
@@ -119,6 +127,8 @@ func (e *Event) endStatus() int64 {
 func (e *Event) cause() string {
 	x := e.Exit
 	switch {
+	case e.Kind == ToolCall && e.Extra["end"] != OK:
+		return e.Extra["end"]
 	case e.Kind != SessionEnd || e.Reason != "" || x == nil:
 		return e.Reason
 	case x.Signal > 0:
@@ -130,8 +140,11 @@ func (e *Event) cause() string {
 }
 
 var (
-	actionNames      = map[int64]string{1: "Allowed", 2: "Denied", 3: "Observed"}
-	dispositionNames = map[int64]string{1: "Allowed", 2: "Blocked", 17: "Logged", 26: "Unauthorized", 27: "Error"}
-	statusNames      = map[int64]string{0: "Unknown", 1: "Success", 2: "Failure"}
-	severityNames    = map[int64]string{1: "Informational", 2: "Low", 3: "Medium", 4: "High"}
+	actionNames      = map[int64]string{1: "Allowed", 2: "Denied", 3: "Observed", 4: "Modified"}
+	dispositionNames = map[int64]string{
+		1: "Allowed", 2: "Blocked", 8: "Approved", 11: "Corrected", 14: "Delayed", 16: "No Action", 17: "Logged", 25: "Rejected",
+		26: "Unauthorized", 27: "Error",
+	}
+	statusNames   = map[int64]string{0: "Unknown", 1: "Success", 2: "Failure"}
+	severityNames = map[int64]string{1: "Informational", 2: "Low", 3: "Medium", 4: "High"}
 )

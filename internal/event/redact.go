@@ -251,7 +251,9 @@ func (e *Event) Clean() Event {
 
 // redact returns an event without secrets.
 func redact(e Event) Event {
-	if e.Resource == "net" {
+	if e.Kind.isAboutCall() {
+		e.redactCall()
+	} else if e.Resource == "net" {
 		e.Target, e.Asked = redactTarget(e.Target), redactTarget(e.Asked)
 		if redactText(e.Suggest) != e.Suggest {
 			e.Suggest = "" // masked, it would grant something else
@@ -279,6 +281,28 @@ func redact(e Event) Event {
 		e.Process = chain
 	}
 	return e
+}
+
+// redactCall masks secrets in an event about a call, where the host chooses nearly all strings.
+func (e *Event) redactCall() {
+	e.Target, e.Asked = redactText(e.Target), redactText(e.Asked)
+	if e.Resource == "net" {
+		e.Target = redactTarget(e.Target)
+	}
+	if redactText(e.Suggest) != e.Suggest {
+		e.Suggest = "" // masked, it would grant something else
+	}
+	extra := make(map[string]string, len(e.Extra))
+	for k, v := range e.Extra {
+		if k == "arguments" {
+			extra[k] = redactArguments(v)
+			continue
+		}
+		extra[k] = redactText(v)
+	}
+	if e.Extra != nil {
+		e.Extra = extra
+	}
 }
 
 // redactTarget is redactText for a string that is a URL, or the end of one.

@@ -1,6 +1,9 @@
 package event
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 var at = time.Date(2026, 11, 21, 8, 15, 2, 123e6, time.UTC)
 
@@ -30,12 +33,62 @@ func with(e Event, change func(*Event)) Event {
 	return e
 }
 
+// call is a tool call with everything that is known about one.
+func call() *Call {
+	return &Call{
+		ID: "7", Invocation: "build-7", Tool: "Bash", Agent: "coder.sub", Provider: "anthropic", Model: "large", Risk: "high", Declared: true,
+		Arguments:   []byte(`{"command": "curl -u me:hunter2 https://example.com", "env": {"API_TOKEN": "hunter2"}}`),
+		HostSession: "host-1", ToolUseID: "toolu_01", Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+	}
+}
+
+// calls returns the events about calls, as the process of a session would report them.
+func calls() map[string]Event {
+	by := Decider{UID: 1000, PID: 4801, Exe: "/usr/bin/toolguard", Via: "terminal"}
+	denied := ToolDenied(call(), "rule_denies", "access denied: update on src/list")
+	denied.Authority, denied.Rule, denied.Place, denied.Suggest = "session", "fs.3", "/p/policy.toml:12:1", "[[access.fs]]\npath = \"src\"\nupdate = true\n"
+	grant := &GrantRequest{
+		ID: "g1", Resource: "fs", Capability: "read", Target: "/srv/data set", Rule: "[[access.fs]]\npath = \"/srv/data set\"\nread = true\n",
+		Why: "the tests need it", For: time.Minute,
+	}
+	host := &GrantRequest{ID: "g2", Resource: "net", Capability: "connect", Target: "https://example.com/x?token=hunter2"}
+	program := &GrantRequest{ID: "g3", Resource: "commands", Capability: "execute", Target: "/usr/bin/psql", Argv: []string{"psql", "password=hunter2"}}
+	unknown := ToolDenied(&Call{ID: "9", Tool: "exec"}, "approval_denied", "nobody has answered")
+	unknown.Process = chain()
+	all := map[string]Event{
+		"tool_denied":        denied,
+		"tool_denied_person": unknown,
+		"tool_denied_error":  ToolDenied(call(), "engine_error", "the store can't be read"),
+		"tool_denied_own":    ToolDenied(call(), "protected", "access denied: update on .git/hooks/x"),
+		"tool_call":          ToolRan(call(), OK, 1200*time.Millisecond, false, false),
+		"tool_call_approved": ToolRan(call(), Failed, time.Millisecond, true, true),
+		"tool_call_changed":  ToolRan(call(), Cancelled, 0, true, false),
+		"approval_requested": ApprovalRequested(call(), "a1", "no rule names what it runs"),
+		"approval":           ApprovalDecided(call(), "a1", "allow-always", "[[access.commands.curl]]\nargs = [[\"x\"]]\n", by),
+		"approval_denied":    ApprovalDecided(call(), "a1", "deny", "", Decider{UID: -1, Via: "api"}),
+		"approval_expired":   ApprovalEnded(call(), "a1", Expired),
+		"approval_withdrawn": ApprovalEnded(call(), "a1", Withdrawn),
+		"hook_failed":        HookFailure(call(), "scan", "before", "no answer within 5s"),
+		"grant_requested":    GrantRequested(grant),
+		"grant":              GrantDecided(grant, Given, "next start: landlock can't widen a session that runs", by),
+		"grant_denied":       GrantDecided(host, Rejected, "", by),
+		"grant_expired":      GrantEnded(program, Expired),
+	}
+	for name, e := range all {
+		e.Time, e.UID, e.Boot, e.Host, e.Version, e.Sequence = at, "0011223344556677-5", "b007", "box", "0.1.0", 5
+		e.Session, e.Tool, e.Agent, e.Mode, e.Policy, e.Digest = "s1", "build", "coder", "enforce", "work", "d1ge57"
+		all[name] = e
+	}
+	return all
+}
+
 // samples returns events by the names of their golden files.
 func samples() map[string]Event {
 	base := denial("", "", "")
 	base.Rule, base.Place, base.Reason, base.Suggest, base.Mechanism, base.Errno = "", "", "", "", "", ""
 	of := func(k Kind, change func(*Event)) Event { e := base; e.Kind = k; change(&e); return e }
-	return map[string]Event{
+	all := calls()
+	maps.Copy(all, map[string]Event{
 		"fs_read":    denial("fs", "read", "/etc/passwd"),
 		"fs_create":  with(denial("fs", "create", "/srv/new file"), func(e *Event) { e.Asked, e.Count, e.First = "../new file", 12, at.Add(-time.Second) }),
 		"fs_update":  denial("fs", "update", "/"),
@@ -96,5 +149,6 @@ func samples() map[string]Event {
 			Mechanism: "toolguardd", Extra: map[string]string{"what": "toolguardd stopped"},
 		},
 		"gap_unknown": of(Gap, func(*Event) {}),
-	}
+	})
+	return all
 }

@@ -31,6 +31,8 @@ func appendText(dst []byte, e *Event) []byte {
 // summary describes the event in a few words. It contains nothing that controls a terminal.
 func summary(e *Event) string {
 	switch e.Kind {
+	case ToolDeny, ToolCall, Approval, Grant, HookFailed:
+		return callSummary(e)
 	case Denial:
 		word := "denied"
 		if e.Mode == "audit" {
@@ -85,7 +87,7 @@ func details(e *Event) (parts []string) {
 			add("as ", commandLine(e.Process[0].Argv))
 		}
 	}
-	if e.Kind == Denial {
+	if e.Kind == Denial || e.Kind == ToolDeny {
 		add("", Plain(e.Reason))
 		add("", Plain(e.Errno))
 		if e.Rule != "" {
@@ -105,6 +107,13 @@ func details(e *Event) (parts []string) {
 	for _, k := range sortedKeys(e.Extra) {
 		if k == "what" && (e.Kind == Daemon || e.Kind == Checkpoint) {
 			continue // the summary has it
+		}
+		if e.Kind.isAboutCall() && summarized(e, k) {
+			continue
+		}
+		if k == "arguments" { // JSON, whose end is visible
+			add("arguments=", Plain(e.Extra[k]))
+			continue
 		}
 		add(plainKey(k)+"=", Quote(e.Extra[k]))
 	}
