@@ -13,6 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// openFolder opens the folder of a store, and checks that no other user can replace a file in it.
+func openFolder(path string) (*os.File, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	dir := os.NewFile(uintptr(fd), path)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	user := uint32(os.Geteuid())
+	if st.Uid != user && st.Uid != 0 || st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0 {
+		return nil, errors.Join(fmt.Errorf("other users can replace files in %s (owner %d, mode %04o): use another folder, or chown and chmod go-w it", path, st.Uid, st.Mode&0o7777), dir.Close())
+	}
+	return dir, nil
+}
+
 // openOwn opens a file of a folder if it's a regular file that only the user can read and write. O_NONBLOCK is for a FIFO, which would
 // wait.
 func openOwn(dir *os.File, name string, flags int) (*os.File, error) {
@@ -95,8 +113,8 @@ func flock(file *os.File) error {
 	}
 }
 
-// readFile returns the content of a file; nil if there is none.
-func readFile(dir *os.File, name string) ([]byte, error) {
+// readFile returns the content of a file; nil if there is none. advice is what to do about one that is too large.
+func readFile(dir *os.File, name, advice string) ([]byte, error) {
 	file, err := openOwn(dir, name, unix.O_RDONLY)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
@@ -110,7 +128,7 @@ func readFile(dir *os.File, name string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(text) > maxSize+1:
-		return nil, fmt.Errorf("%s is larger than %d KiB: use another file, or remove it to begin at zero", file.Name(), maxSize>>10)
+		return nil, fmt.Errorf("%s is larger than %d KiB: %s", file.Name(), maxSize>>10, advice)
 	}
 	return text, nil
 }

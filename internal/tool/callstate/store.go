@@ -3,27 +3,17 @@
 package callstate
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool/constraint"
 )
 
-// The bounds of a store.
+// How long a store keeps invocations.
 const (
-	maxSize = 4 << 20 // bytes
 	maxIdle = 30 * 24 * time.Hour
-	maxOpen = 24 * time.Hour   // without a change of the invocation
-	maxWait = 10 * time.Second // for the lock
+	maxOpen = 24 * time.Hour // without a change of the invocation
 )
 
 // File is a store of calls in a file. It is safe for concurrent use, by processes too.
@@ -66,58 +56,29 @@ func (f *File) End(invocation, id string, ok bool) error {
 	return f.change(invocation, id, func(h *constraint.History) (bool, error) { return true, h.End(id, ok) })
 }
 
+// calls is the kind of file that a File is in.
+var calls = kind[state]{
+	what: "the state of calls", parse: parse,
+	damaged: "remove the file to begin at zero", large: "use another file, or remove it to begin at zero",
+}
+
 // change is one transaction on the history of an invocation.
-func (f *File) change(invocation, id string, do func(*constraint.History) (changed bool, err error)) (err error) {
+func (f *File) change(invocation, id string, do func(*constraint.History) (changed bool, err error)) error {
 	if err := constraint.CheckNames(invocation, id); err != nil {
 		return err
 	}
-	rejected := (*constraint.RejectedError)(nil)
-	defer func() {
-		if err != nil && !errors.As(err, &rejected) {
-			err = fmt.Errorf("the state of calls: %w", err)
+	return calls.change(f.path, func(st *state) (bool, error) {
+		now := f.now()
+		st.prune(now)
+		i := st.Invocations[invocation]
+		if i == nil {
+			i = new(entry)
+			st.Invocations[invocation] = i
 		}
-	}()
-	dir, err := openFolder(filepath.Dir(f.path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	name := filepath.Base(f.path)
-	if _, err := readFile(dir, name); err != nil { // before a lock is made next to what is no state
-		return err
-	}
-	lock, err := lockFile(dir, name+".lock")
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	text, err := readFile(dir, name)
-	if err != nil {
-		return err
-	}
-	st, err := parse(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w (remove the file to begin at zero)", f.path, err)
-	}
-	now := f.now()
-	st.prune(now)
-	i := st.Invocations[invocation]
-	if i == nil {
-		i = new(entry)
-		st.Invocations[invocation] = i
-	}
-	changed, err := do(&i.History)
-	if err != nil || !changed {
-		return err
-	}
-	i.Used = now.UnixMilli()
-	if text, err = json.Marshal(st); err != nil {
-		return err
-	}
-	if len(text) > maxSize {
-		return fmt.Errorf("%s would be larger than %d KiB: use another file, or remove it to begin at zero", f.path, maxSize>>10)
-	}
-	return replaceFile(dir, name, append(text, '\n'))
+		changed, err := do(&i.History)
+		i.Used = now.UnixMilli()
+		return changed, err
+	})
 }
 
 // format is the first value of each file.
@@ -143,13 +104,8 @@ func parse(text []byte) (*state, error) {
 		return st, nil
 	}
 	*st = state{}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(st); err != nil {
-		return nil, fmt.Errorf("it's damaged, or no state of calls: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it's damaged: there is more after its end")
+	if err := decode(text, st); err != nil {
+		return nil, err
 	}
 	if st.Format != format || st.Version != 1 || st.Invocations == nil {
 		return nil, fmt.Errorf("it's no state of calls that this version reads: format %q, version %d", st.Format, st.Version)
@@ -173,22 +129,4 @@ func (st *state) prune(now time.Time) {
 			i.Open = nil
 		}
 	}
-}
-
-// openFolder opens the folder of a store, and checks that no other user can replace a file in it.
-func openFolder(path string) (*os.File, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	dir := os.NewFile(uintptr(fd), path)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, errors.Join(err, dir.Close())
-	}
-	user := uint32(os.Geteuid())
-	if st.Uid != user && st.Uid != 0 || st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0 {
-		return nil, errors.Join(fmt.Errorf("other users can replace files in %s (owner %d, mode %04o): use another folder, or chown and chmod go-w it", path, st.Uid, st.Mode&0o7777), dir.Close())
-	}
-	return dir, nil
 }
