@@ -64,7 +64,7 @@ const layers = `
 0 tool/message:
 0 tool/patch:
 1 tool/schema: tool/strictjson github.com/go-json-experiment/json
-4 tool/callstate: policy/toolset tool/constraint golang.org/x/sys
+4 tool/callstate: policy/toolset tool/approval tool/constraint tool/message golang.org/x/sys
 3 tool/constraint: policy/toolset
 3 tool/visibility: policy/toolset
 3 seccomp: policy golang.org/x/sys

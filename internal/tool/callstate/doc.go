@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package callstate keeps the histories of invocations in a file, for all processes of a user that share it (gate --state FILE).
+// Package callstate keeps the histories of invocations in a file (gate --state FILE), and in another one what people have allowed for more than
+// once, for all processes of a user that share them.
 //
 // Each change is a transaction: lock, read, change, write to a temporary file, fsync, rename, fsync of the folder, unlock. Only then the
 // caller answers, so that an answer that was given is never lost, whenever a process or the machine stops. The lock is on a file of its
@@ -15,4 +16,7 @@
 //
 // Invocations that weren't used for 30 days are removed, and the open calls of those that weren't used for a day: most hosts never report
 // how calls end.
+//
+// A stored approval counts only with the text that a person has seen: its key is the digest of that text. One for a single use is removed
+// from the disk before it's used: whatever happens then, it isn't used twice. Expired ones are never found, and the next change removes them.
 package callstate

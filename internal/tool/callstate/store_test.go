@@ -25,6 +25,9 @@ import (
 const childEnv = "TOOLGUARD_TEST_CALLSTATE" // "FILE INVOCATION MAXIMUM CALLS": a child that makes calls, and prints each answer
 
 func TestMain(m *testing.M) {
+	if order := os.Getenv(approvalsEnv); order != "" {
+		runApprovals(order)
+	}
 	if order := os.Getenv(childEnv); order != "" {
 		var file, invocation string
 		var maximum, calls int
@@ -57,11 +60,16 @@ func begin(f *File, invocation string, maximum int) (string, error) {
 }
 
 func child(file, invocation string, maximum, calls int) *exec.Cmd {
+	return childWith(fmt.Sprintf("%s=%s %s %d %d", childEnv, file, invocation, maximum, calls))
+}
+
+// childWith is this program with an order.
+func childWith(order string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
 	if exe, err := os.Executable(); err == nil {
 		cmd.Path = exe
 	}
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d %d", childEnv, file, invocation, maximum, calls))
+	cmd.Env = append(os.Environ(), order)
 	return cmd
 }
 
