@@ -230,6 +230,8 @@ func TestApprovals(t *testing.T) {
 func TestApprovalDecisions(t *testing.T) {
 	for _, row := range []struct{ session, host, tool, listed, unlisted string }{
 		{"security = \"deny\"\nask = \"always\"", "", "Bash", "deny", "deny"},
+		{"security = \"deny\"\nask = \"on-miss\"", "", "Bash", "deny", "deny"},
+		{"security = \"deny\"\nask = \"off\"", "", "Bash", "deny", "deny"},
 		{"ask = \"off\"", "", "Bash", "run", "deny"},
 		{"ask = \"on-miss\"", "", "Bash", "run", "ask"},
 		{"security = \"full\"", "", "Bash", "run", "run"},
@@ -255,6 +257,39 @@ func TestApprovalDecisions(t *testing.T) {
 			got, rule := a.Decide(s, s.Kind == "execute", listed)
 			if got != want || got == "run" != (rule.ID == "") {
 				t.Errorf("%q, %q, %s, listed %t: %s (%s), want %s", row.session, row.host, row.tool, listed, got, rule.ID, want)
+			}
+		}
+	}
+}
+
+// Without an answer the fallback decides, which is never looser than security, with two authors neither.
+func TestApprovalFallback(t *testing.T) {
+	const byDefault = ""
+	for _, row := range []struct{ session, host, listed, unlisted, rule string }{
+		{"", "", "deny", "deny", byDefault},
+		{"timeout = \"1m\"", "", "deny", "deny", byDefault},
+		{"security = \"full\"\nask = \"always\"", "", "deny", "deny", byDefault},
+		{"ask_fallback = \"deny\"", "", "deny", "deny", "approvals.ask_fallback"},
+		{"ask_fallback = \"allowlist\"", "", "run", "deny", "approvals.ask_fallback"},
+		{"ask_fallback = \"full\"", "", "run", "deny", "approvals.ask_fallback"}, // raised to the default
+		{"security = \"allowlist\"\nask_fallback = \"full\"", "", "run", "deny", "approvals.security"},
+		{"security = \"deny\"\nask_fallback = \"full\"", "", "deny", "deny", "approvals.security"},
+		{"security = \"full\"\nask = \"always\"\nask_fallback = \"allowlist\"", "", "run", "deny", "approvals.ask_fallback"},
+		{"security = \"full\"\nask = \"always\"\nask_fallback = \"full\"", "", "run", "run", ""},
+		{"security = \"full\"\nask_fallback = \"full\"", "security = \"allowlist\"", "run", "deny", "host.approvals.security"},
+		{"security = \"full\"\nask_fallback = \"full\"", "ask_fallback = \"deny\"", "deny", "deny", "host.approvals.ask_fallback"},
+		{"security = \"full\"\nask_fallback = \"full\"", "timeout = \"5m\"", "run", "run", ""},
+	} {
+		session, host := "[approvals]\n"+row.session, "[approvals]\n"+row.host
+		a := toolSet(t, session, host).Approvals("")
+		for listed, want := range map[bool]string{true: row.listed, false: row.unlisted} {
+			got, rule := a.Fallback(listed)
+			wantRule := row.rule
+			if want == "run" {
+				wantRule = ""
+			}
+			if got != want || rule.ID != wantRule {
+				t.Errorf("%q, %q, listed %t: %s (%s), want %s (%s)", row.session, row.host, listed, got, rule.ID, want, wantRule)
 			}
 		}
 	}

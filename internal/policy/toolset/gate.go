@@ -143,6 +143,18 @@ func (a *Approvals) Decide(t *Settings, runs, listed bool) (answer string, rule 
 	return answer, rule
 }
 
+// Fallback answers whether a call runs about which a person was asked who didn't answer in time: the table of Decide, with ask_fallback as
+// security, and without a question. It's never looser than security. The rule is the one that denies, if it isn't the default.
+func (a *Approvals) Fallback(listed bool) (answer string, rule Rule) {
+	if answer = decide(a.AskFallback, "off", listed); answer == Deny {
+		rule = a.Rules["ask_fallback"]
+		if a.AskFallback == a.Security {
+			rule = cmp.Or(a.Rules["security"], rule)
+		}
+	}
+	return answer, rule
+}
+
 // decide is the table of approvals.
 func decide(security, ask string, listed bool) string {
 	switch {

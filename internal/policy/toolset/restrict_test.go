@@ -167,6 +167,12 @@ func checkApprovals(t *rapid.T, a *Approvals, own *ApprovalTable) {
 		slices.Index(securities, a.AskFallback) < slices.Index(securities, a.Security) {
 		t.Fatalf("%+v, alone %+v", a, own)
 	}
+	for _, listed := range []bool{true, false} {
+		got, _ := a.Fallback(listed)
+		if got == Ask || own.AskFallback != "" && got == Run && decide(own.AskFallback, "off", listed) == Deny || own.Security != "" && got == Run && decide(own.Security, "off", listed) == Deny {
+			t.Fatalf("without an answer %s, listed %t: %+v, alone %+v", got, listed, a, own)
+		}
+	}
 }
 
 // A table that only matches the bare name of a server's tool, which the server has chosen, never loosens anything.
