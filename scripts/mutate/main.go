@@ -32,7 +32,7 @@ var deciding = []string{
 	"internal/policy/policyfile", "internal/policy/nearest", "internal/policy/tomlformat", "internal/policy/tomltext",
 	"internal/loader/image", "internal/seccomp", "internal/landlock",
 	"internal/egress", "internal/egress/dns", "internal/audit", "internal/policy/toolset", "internal/tool/catalog",
-	"internal/tool/visibility", "internal/tool/gate",
+	"internal/tool/visibility", "internal/tool/gate", "internal/tool/approval",
 }
 
 // integrated are packages that tests of the real programs check (test/run, test/net, test/daemon), whose processes have no mutants.

@@ -370,6 +370,27 @@ func TestSpentUnconfined(t *testing.T) {
 	}
 }
 
+// What must be kept is kept for a day after it was added for the last time.
+func TestSpentTime(t *testing.T) {
+	var s spentIDs
+	now := newFakeClock().now
+	s.add("again", &request{}, now, true)
+	s.add("once", &request{}, now, true)
+	later := now.Add(time.Hour)
+	s.add("again", &request{}, later, true)
+	for i := range maxSpent - 2 {
+		s.add(fmt.Sprint(i), &request{}, later, true)
+	}
+	if len(s.order) != maxSpent+1 || !s.full(now.Add(spentTime-1)) || s.full(now.Add(spentTime)) {
+		t.Error(len(s.order))
+	}
+	s.add("last", &request{}, now.Add(spentTime), true)
+	r := &request{digest: [32]byte{1}}
+	if s.conflicts("once", r) || !s.conflicts("again", r) || !s.conflicts("0", r) || !s.conflicts("last", r) || len(s.order) != maxSpent {
+		t.Errorf("%d", len(s.order))
+	}
+}
+
 // As many approvals as there may be fit into 64 MiB.
 func TestMemory(t *testing.T) {
 	var before, after runtime.MemStats
