@@ -45,8 +45,10 @@ func newExec(a *app) *cobra.Command {
 
 The exit status is the command's own, 128+N when signal N ended it, 125 when toolguard failed or the policy can't be
 enforced (nothing was started), 126 when the command may not be executed, 127 when there is no such command. Standard
-output belongs to the command alone. Denials are reported on standard error after the command ends. Events that go where
-the command can write too (--events -, a pipe) aren't trustworthy, as it can write false ones; a file is rejected there.
+output belongs to the command alone. Denials are reported on standard error after the command ends; with --report json
+as one line, {"toolguard":{...}}, for models: each denial with the rule that decided, and the command that requests the
+grant. Events that go where the command can write too (--events -, a pipe) aren't trustworthy, as it can write false
+ones; a file is rejected there.
 
 Flags end at the first word that isn't one, or at "--": what follows is the command with its own flags.`,
 		Example: `  toolguard exec -- python3 build.py                            # under the policy of 'policy init', or the default
@@ -82,7 +84,7 @@ func (f *execFlags) defineRun(cmd *cobra.Command) {
 	f.backendFlags.define(cmd)
 	cmd.Flags().StringVar(&f.events, "events", "", "append events to `FILE`; - is standard output, fd:N an open descriptor")
 	choiceFlag(cmd, &f.format, "format", "how events are written", "ocsf", "ocsf-1.8", "ecs", "text")
-	choiceFlag(cmd, &f.report, "report", "when to report denials; auto: when there are some", "auto", "always", "never")
+	choiceFlag(cmd, &f.report, "report", "when to report denials; auto: when there are some; json: always, as one line of JSON", "auto", "always", "never", "json")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be enforced and start nothing")
 	cmd.Flags().StringVar(&f.Limits, "limits", "", "limits `K=V,…` in addition to the policy's, such as memory=1GiB,pids=64; the smaller one applies")
 	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "no remarks: on what isn't enforced, on rules that match nothing, on which policy is used, on denials that can't be seen")
@@ -119,14 +121,23 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		code, err := launch.Reexec()
 		return cmp.Or(err, exitStatus(code))
 	}
+	r, err := a.runSession(f, argv)
+	if f.report == "json" {
+		return cmp.Or(err, a.err.Trailer(r, exitCode(err)))
+	}
+	return err
+}
+
+// runSession runs the command, and reports what it was denied.
+func (a *app) runSession(f *execFlags, argv []string) (r session.Result, err error) {
 	s, err := session.Begin(f.report == "never" && f.events == "", f.daemon != "none" && f.backend != "landlock")
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer a.endSession(s)
 	events, end, err := a.openEvents(f)
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer end()
 	c, err := a.compile(f, s.Tmp)
@@ -135,11 +146,11 @@ func (a *app) exec(f *execFlags, argv []string) error {
 			e := session.NotStarted(session.Config{Tool: f.Tool, Agent: f.Agent, Argv: argv}, "", err)
 			events.Write(&e)
 		}
-		return err
+		return r, err
 	}
 	a.warnUnmatched(f, c)
 	var noticing sync.Mutex
-	r, err := s.Run(session.Config{
+	r, err = s.Run(session.Config{
 		Policy: c, System: hostfs.Machine{}, Tool: f.Tool, Agent: f.Agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.allowed(c),
 		Argv: argv, Env: append(os.Environ(), f.env...), PassFDs: f.passFDs, Events: events, Linger: f.linger, Begins: a.begins(f, c),
 		Notice: func(s string) {
@@ -153,12 +164,24 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	}
 	if err != nil {
 		f.unrecorded = errors.Is(err, session.ErrUnrecorded)
-		return a.startError(c, err)
+		return r, a.startError(c, err)
 	}
 	if r.Code != 0 {
-		return exitStatus(r.Code)
+		return r, exitStatus(r.Code)
 	}
-	return nil
+	return r, nil
+}
+
+// exitCode is the exit status of exec that ends with an error, or without one.
+func exitCode(err error) int {
+	var s *status
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &s):
+		return s.code
+	}
+	return exitNotStarted
 }
 
 // begins reports what isn't enforced, unless --quiet.

@@ -36,7 +36,8 @@ type Config struct {
 
 // Result is the result of a run.
 type Result struct {
-	Code int // the exit status to return: the command's, or 128+N after signal N
+	Session string // the id; "" if there was no session
+	Code    int    // the exit status to return: the command's, or 128+N after signal N
 	denials.Summary
 	NoUnix     bool     // unix sockets can't be made, because the backend can't decide about them by path
 	RemovedEnv []string // names of the removed variables

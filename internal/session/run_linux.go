@@ -82,6 +82,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		go r.supervisor.Forward() // a signal ends a start that takes long
 	}
 	pid, err := r.start()
+	r.result.Session = r.id // of toolguardd's session its id
 	r.denials.Begin()
 	r.cmd.Close()
 	if err != nil {

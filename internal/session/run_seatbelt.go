@@ -79,7 +79,7 @@ func (s *Session) runSeatbelt(cfg Config, b *backend.Backend, system macSystem) 
 		r.emit(NotStarted(cfg, denials.SessionID(r.number), err))
 		return r.result, err
 	}
-	s.lingers = cfg.Linger
+	r.result.Session, s.lingers = denials.SessionID(r.number), cfg.Linger
 	go r.supervisor.Forward()
 	stopClock := startClock(cfg.Policy, r.supervisor, func() *launch.SessionGroup { return &r.group }, &r.limit, r.abortWait)
 	end := r.supervisor.WaitChild(pid, r.unkillable)
