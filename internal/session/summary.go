@@ -23,6 +23,7 @@ type Summary struct {
 	Owner   string
 	Result  Result
 	Others  uint64 // denials, and variables, that aren't listed
+	Calls   Calls
 
 	Executed, Unrecorded uint64 // programs: those that events report, and those that gaps count
 
@@ -64,6 +65,8 @@ func (s *Summary) Add(e *event.Event) {
 		s.End = e
 	case event.Denial:
 		s.denied(e)
+	case event.ToolCall, event.ToolDeny, event.HookFailed, event.Approval, event.Grant:
+		s.Calls.add(e)
 	case event.Exec:
 		s.Executed++
 	case event.Gap:

@@ -43,7 +43,11 @@ func (s *Screen) Summary(x *session.Summary) {
 		}
 		rows = append(rows, []cell{c("executed"), c(programs)})
 	}
+	if x.Calls.Any() {
+		rows = append(rows, []cell{c("calls"), c(callCounts(&x.Calls))})
+	}
 	s.table("", rows)
+	s.calls(&x.Calls)
 	if x.Start != nil && len(x.Start.Degraded) > 0 {
 		s.line("not enforced")
 		s.list("  ", x.Start.Degraded)

@@ -26,6 +26,8 @@ type summaryReport struct {
 	Denials  []summaryDenial `json:"denials"`
 	Others   uint64          `json:"others,omitempty"` // denials and variables beyond those that are listed
 
+	Calls *callsReport `json:"calls,omitempty"` // not there without calls
+
 	Executed   uint64 `json:"executed,omitempty"`   // programs that events name
 	Unrecorded uint64 `json:"unrecorded,omitempty"` // programs that gaps count
 }
@@ -66,6 +68,9 @@ func SummaryJSON(s *session.Summary) summaryReport {
 		if x := s.End.Exit; x != nil {
 			j.Exit = &exitReport{x.Code, x.Signal, x.Wall.Milliseconds(), x.MaxRSS, x.Usage}
 		}
+	}
+	if s.Calls.Any() {
+		j.Calls = callsJSON(&s.Calls)
 	}
 	for _, d := range r.Denials {
 		j.Denials = append(j.Denials, summaryDenial{d.Resource, d.Capability, d.Target, d.Reason, d.Rule, d.Place, d.Suggest, d.Count})
