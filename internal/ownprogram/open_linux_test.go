@@ -1,4 +1,4 @@
-package control
+package ownprogram
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// The program of egress may run as root, so it must belong to root or to toolguard's owner.
-func TestOpenProgram(t *testing.T) {
+// A program may run as root, so it must belong to root or to toolguard's owner.
+func TestOpen(t *testing.T) {
 	owner := uint32(os.Getuid())
 	for _, x := range []struct {
 		name  string
@@ -34,7 +34,7 @@ func TestOpenProgram(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		childtest.Must(t, x.make(filepath.Join(dir, "toolguardd")))
-		fd, err := openProgram([]string{filepath.Join(dir, "none"), dir}, x.owner)
+		fd, err := open("toolguardd", "decides about names", []string{filepath.Join(dir, "none"), dir}, x.owner)
 		if err == nil {
 			_ = unix.Close(fd)
 		}
