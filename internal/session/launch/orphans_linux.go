@@ -67,7 +67,8 @@ func (p *Processes) End() (orphans, remaining int) {
 // reap reaps the children that have ended. none is true if there are no children.
 func reap() (n int, none bool) {
 	for {
-		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil)
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
@@ -75,6 +76,7 @@ func reap() (n int, none bool) {
 		case pid == 0:
 			return n, false
 		default:
+			proc.Reaped(pid, ws)
 			n++
 		}
 	}

@@ -36,6 +36,8 @@ func (s *Supervisor) await(pid int) Exit {
 		case got == pid:
 			s.SetPID(0)
 			return Exit{Status: ws, Usage: ru}
+		default:
+			proc.Reaped(got, ws)
 		}
 	}
 }
