@@ -14,7 +14,7 @@ const layers = `
 9 cmd/toolguard: cmd/toolguard/output api audit/report darwin event grant jsonline policy policy/explain policy/hostfs
 	policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch tool tool/callstate tool/catalog tool/constraint tool/gate tool/visibility userfiles version
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
-9 cmd/toolguard-ship: allowlist event ship version golang.org/x/sys
+9 cmd/toolguard-ship: allowlist event ship tool/hook/endpoint version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
 9 cmd/toolguardd: allowlist api audit audit/report daemon egress/process loader version golang.org/x/sys
 8 cmd/toolguard/output: api audit/report darwin event grant printable policy policy/explain policy/toolset session session/backend session/denials
@@ -38,7 +38,7 @@ const layers = `
 4 api: cgroup event kernelaudit policy
 4 cgroup/managed: cgroup event policy github.com/containerd/cgroups/v3/cgroup2
 4 egress: egress/dns egress/message egress/relay event policy policy/explain policy/netname golang.org/x/net golang.org/x/sys
-4 egress/control: egress/message loader/cgroupsock policy policy/netname session/launch/forkexec golang.org/x/sys
+4 egress/control: egress/message loader/cgroupsock ownprogram policy policy/netname session/launch/forkexec golang.org/x/sys
 4 loader: loader/bpffs loader/image policy github.com/cilium/ebpf golang.org/x/sys
 4 session/launch: kernelaudit landlock mounts policy policy/envname policy/fspath proc seccomp session/launch/forkexec golang.org/x/sys
 3 cgroup: policy golang.org/x/sys
@@ -66,6 +66,8 @@ const layers = `
 1 tool/schema: tool/strictjson github.com/go-json-experiment/json
 4 tool/callstate: policy/toolset tool/approval tool/constraint tool/message golang.org/x/sys
 3 tool/constraint: policy/toolset
+3 tool/hook: event ownprogram policy/fspath policy/toolset proc tool/strictjson golang.org/x/sys
+0 tool/hook/endpoint:
 3 tool/visibility: policy/toolset
 3 seccomp: policy golang.org/x/sys
 3 ship: audit event metrics github.com/nats-io/nats.go github.com/nats-io/nkeys github.com/pelletier/go-toml/v2 golang.org/x/sys
@@ -105,6 +107,7 @@ const layers = `
 1 tool/catalog: tool/strictjson github.com/go-json-experiment/json
 2 tool/shell: tool/program mvdan.cc/sh/v3
 0 printable:
+0 ownprogram: golang.org/x/sys
 0 proc: golang.org/x/sys
 0 session/launch/forkexec/nofile:
 0 userfiles:

@@ -31,6 +31,7 @@ const usage = `toolguard-ship sends the events that toolguardd stores to where t
   toolguard-ship [--config FILE]          send events until terminated
   toolguard-ship [--config FILE] check    validate the settings
   toolguard-ship [--config FILE] status   print the status of each sink
+  toolguard-ship hook                     post a tool call to a hook: started by toolguard
 
 `
 
@@ -46,6 +47,9 @@ func main() {
 }
 
 func run(args []string) error {
+	if len(args) > 0 && args[0] == "hook" {
+		return hook(args[1:], os.Stdin, os.Stdout)
+	}
 	flags := flag.NewFlagSet("toolguard-ship", flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(flags.Output(), usage); flags.PrintDefaults() }
 	path := flags.String("config", "/etc/toolguard/ship.toml", "read settings from `FILE`")

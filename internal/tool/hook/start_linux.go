@@ -1,0 +1,34 @@
+package hook
+
+import (
+	"syscall"
+
+	"github.com/toolguard/toolguard/internal/proc"
+)
+
+// started is a program that runs.
+type started struct {
+	pipes
+
+	process *proc.Child
+}
+
+func (p *program) start() (*started, error) {
+	s := new(started)
+	var err error
+	if s.pipes, err = openPipes(); err != nil {
+		return nil, err
+	}
+	s.process, err = proc.StartChild(p.path, p.argv, syscall.ProcAttr{Dir: p.dir, Env: p.env, Files: s.files()})
+	s.closeChild()
+	if err != nil {
+		s.close()
+		return nil, startError(p.path, err)
+	}
+	return s, nil
+}
+
+// wait waits for the end of the program, and kills the rest of its group.
+func (s *started) wait() status { return statusOf(s.process.Wait()) }
+
+func (s *started) killGroup() { s.process.KillGroup() }
