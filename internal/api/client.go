@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,9 +9,18 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/api/http1"
 )
+
+// exchange is a request and its answer on a connection, which the next request may reuse.
+type exchange struct {
+	*http1.Conn
+	interrupted atomic.Bool // see watch
+}
 
 // Client asks the toolguardd that listens on a socket.
 type Client struct {
@@ -61,7 +69,7 @@ func (x *exchange) watch() (stop func()) {
 		select {
 		case <-Slow():
 			x.interrupted.Store(true)
-			_ = x.conn.SetDeadline(time.Unix(1, 0))
+			_ = x.SetDeadline(time.Unix(1, 0))
 		case <-done:
 		}
 	})
@@ -82,7 +90,7 @@ func (c *Client) dial() (*exchange, error) {
 		return nil, fmt.Errorf("ask toolguardd: %w", err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	return &exchange{conn: conn, in: bufio.NewReader(conn), keep: c.KeepAlive}, nil
+	return &exchange{Conn: http1.NewConn(conn, c.KeepAlive)}, nil
 }
 
 // takeIdle returns the idle connection, which belongs to the caller then, or nil.
@@ -92,14 +100,14 @@ func (c *Client) takeIdle() *exchange {
 	x := c.idleExchange
 	c.idleExchange = nil
 	if x != nil {
-		_ = x.conn.SetDeadline(time.Now().Add(patience))
+		_ = x.SetDeadline(time.Now().Add(patience))
 	}
 	return x
 }
 
 // release reads the rest of an answer and makes its connection idle, or closes it.
 func (c *Client) release(s *Stream) {
-	if s.x.keep {
+	if s.x.Keep {
 		if _, err := io.Copy(io.Discard, s.body); err == nil {
 			c.mu.Lock()
 			s.x, c.idleExchange = c.idleExchange, s.x // closes the connection of another request, if there is one
@@ -117,7 +125,7 @@ func (c *Client) Do(method, path string, body, answer any) error {
 	if err != nil {
 		return err
 	}
-	_ = s.x.conn.SetReadDeadline(time.Now().Add(patience))
+	_ = s.x.SetReadDeadline(time.Now().Add(patience))
 	defer s.x.watch()()
 	if answer != nil {
 		if err := s.Next(answer); err != nil {
@@ -132,6 +140,9 @@ func (c *Client) Do(method, path string, body, answer any) error {
 // Follow makes a request with an unlimited answer.
 func (c *Client) Follow(path string) (*Stream, error) { return c.stream("GET", path, nil) }
 
+// Hijack makes a request whose connection is no longer HTTP afterwards: see Stream.Conn.
+func (c *Client) Hijack(method, path string) (*Stream, error) { return c.stream(method, path, nil) }
+
 // Upgrade makes a request and returns its connection, which is no longer HTTP. The connection is blocking, as other programs expect.
 func (c *Client) Upgrade(method, path string) (*os.File, error) {
 	s, err := c.stream(method, path, nil)
@@ -139,7 +150,7 @@ func (c *Client) Upgrade(method, path string) (*os.File, error) {
 		return nil, err
 	}
 	defer s.Close()
-	f, err := s.x.conn.File()
+	f, err := s.x.Conn.Conn.(*net.UnixConn).File()
 	if err != nil {
 		return nil, err
 	}
@@ -155,8 +166,8 @@ func (c *Client) stream(method, path string, body any) (*Stream, error) {
 		}
 	}
 	if x := c.takeIdle(); x != nil {
-		s, err := x.stream(x.request(method, path, text))
-		if x.began || err == nil || errors.Is(err, ErrInterrupted) || errors.Is(err, errSlow) {
+		s, err := x.stream(x.Send(method, path, text))
+		if x.Began || err == nil || errors.Is(err, ErrInterrupted) || errors.Is(err, errSlow) {
 			return s, err
 		} // toolguardd has closed it: it waits ten seconds for the next request
 	}
@@ -164,17 +175,17 @@ func (c *Client) stream(method, path string, body any) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return x.stream(x.request(method, path, text))
+	return x.stream(x.Send(method, path, text))
 }
 
 // stream begins to read an answer. toolguardd may reject a request and close before it has read it all, so the answer is
 // read even where sending the request failed.
 func (x *exchange) stream(sent error) (*Stream, error) {
 	stop := x.watch()
-	status, body, err := x.answer()
+	status, body, err := x.Answer()
 	stop()
 	if err != nil {
-		_ = x.conn.Close()
+		_ = x.Close()
 		switch {
 		case x.interrupted.Load():
 			return nil, ErrInterrupted
@@ -184,14 +195,14 @@ func (x *exchange) stream(sent error) (*Stream, error) {
 		return nil, fmt.Errorf("ask toolguardd: %w", errors.Join(sent, err))
 	}
 	if status >= 300 {
-		defer x.conn.Close()
+		defer x.Close()
 		var f Failure
 		if err := json.NewDecoder(io.LimitReader(body, 1<<20)).Decode(&f); err != nil || f.Error == "" {
 			f.Error = fmt.Sprintf("it answered with status %d", status)
 		}
 		return nil, &StatusError{status, f.Error}
 	}
-	_ = x.conn.SetDeadline(time.Time{})
+	_ = x.SetDeadline(time.Time{})
 	return &Stream{x: x, body: body, values: json.NewDecoder(body)}, nil
 }
 
@@ -207,7 +218,7 @@ func (s *Stream) Next(v any) error { return s.values.Decode(v) }
 
 // Begin reads the first record of Denials, which is sent with the answer.
 func (s *Stream) Begin() (*Begin, error) {
-	_ = s.x.conn.SetReadDeadline(time.Now().Add(patience))
+	_ = s.x.SetReadDeadline(time.Now().Add(patience))
 	var r Record
 	err := s.Next(&r)
 	if err == nil && (r.Begin == nil || r.Begin.Name == "" || len(r.Begin.Name) > maxThreadName) {
@@ -216,7 +227,7 @@ func (s *Stream) Begin() (*Begin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read toolguardd's answer: %w", err)
 	}
-	return r.Begin, s.x.conn.SetReadDeadline(time.Time{})
+	return r.Begin, s.x.SetReadDeadline(time.Time{})
 }
 
 // maxThreadName is how long a thread's name can be (TASK_COMM_LEN).
@@ -224,12 +235,23 @@ const maxThreadName = 15
 
 // Send sends a byte, for an answer that depends on it.
 func (s *Stream) Send() error {
-	_, err := s.x.conn.Write([]byte{'\n'})
+	_, err := s.x.Write([]byte{'\n'})
 	return err
 }
+
+// Conn returns the connection of an answer that is no longer HTTP. What was received with the answer is read first.
+func (s *Stream) Conn() net.Conn { return &upgraded{s.x.Conn.Conn, s.body} }
+
+// upgraded is a connection of which a part was read already.
+type upgraded struct {
+	net.Conn
+	in io.Reader
+}
+
+func (u *upgraded) Read(p []byte) (int, error) { return u.in.Read(p) }
 
 // Body returns the unparsed answer, for a caller that doesn't use Next.
 func (s *Stream) Body() io.Reader { return s.body }
 
 // Close closes the connection.
-func (s *Stream) Close() error { return s.x.conn.Close() }
+func (s *Stream) Close() error { return s.x.Close() }
