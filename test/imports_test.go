@@ -35,7 +35,11 @@ const layers = `
 	golang.org/x/sys
 5 tool: policy policy/fspath policy/toolset tool/constraint tool/gate tool/schema tool/visibility
 4 allowlist: seccomp github.com/elastic/go-seccomp-bpf golang.org/x/sys
-4 api: cgroup event kernelaudit policy
+5 calls/client: api api/http1 calls/socket tool/message
+5 calls/serve: api api/http1 calls/socket daemon/peer tool/message golang.org/x/sys
+1 calls/socket: userfiles golang.org/x/sys
+4 api: api/http1 cgroup event kernelaudit policy
+0 api/http1:
 4 cgroup/managed: cgroup event policy github.com/containerd/cgroups/v3/cgroup2
 4 egress: egress/dns egress/message egress/relay event policy policy/explain policy/netname golang.org/x/net golang.org/x/sys
 4 egress/control: egress/message loader/cgroupsock ownprogram policy policy/netname session/launch/forkexec golang.org/x/sys

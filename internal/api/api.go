@@ -31,6 +31,16 @@ const (
 	Command = "/command"
 	Ended   = "/ended"
 	Policy  = "/policy"
+	Calls   = "/calls"
+)
+
+// The fields by which toolguardd names the client of a request that it forwards. Those that a client sends are not forwarded.
+const (
+	ForwardedUID      = "Toolguard-Uid"
+	ForwardedPID      = "Toolguard-Pid"
+	ForwardedExe      = "Toolguard-Exe"      // with percent signs, as in a path of a URL; "": unknown
+	ForwardedConfined = "Toolguard-Confined" // "1" or "0"
+	ForwardedSession  = "Toolguard-Session"  // that the client is in; "": none
 )
 
 // Protocol is the version of the requests that start a session, with the form of the policy in them.

@@ -37,6 +37,12 @@ func (c *Conn) Close() error {
 	return c.UnixConn.Close()
 }
 
+// Peer returns the process that made the connection.
+func (c *Conn) Peer() *Peer { return c.peer }
+
+// Detach releases the connection's quota without closing it. The caller bounds the number of such connections.
+func (c *Conn) Detach() { c.release() }
+
 const tooManyConnections = "this user has too many connections already"
 
 // rejectConn answers a new connection without reading from it, and closes it. Its send buffer is empty, so the write doesn't block.

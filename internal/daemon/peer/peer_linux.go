@@ -31,6 +31,14 @@ type QuotaKey struct {
 // QuotaKey is the key of the peer's quota.
 func (p *Peer) QuotaKey() QuotaKey { return QuotaKey{p.UID, p.Session != 0} }
 
+// ErrElsewhere is the error for a client outside of this process's PID namespace.
+var ErrElsewhere = errors.New("the client has no PID in toolguardd's PID namespace: run toolguardd outside of the container or namespace that it is in")
+
+// Identify returns the peer of a connection, without its session. The caller closes its Process.
+func Identify(conn *net.UnixConn) (*Peer, error) {
+	return identify(conn, func(int, int) (uint64, error) { return 0, nil })
+}
+
 // identify returns the peer of a connection. sessionOf returns the session of the process that made it.
 func identify(conn *net.UnixConn, sessionOf func(conn, pidfd int) (uint64, error)) (*Peer, error) {
 	raw, err := conn.SyscallConn()
@@ -56,7 +64,7 @@ func peerOn(fd int) (*Peer, error) {
 		return nil, os.NewSyscallError("getsockopt(SO_PEERCRED)", err)
 	}
 	if cred.Pid == 0 {
-		return nil, errors.New("the client has no PID in toolguardd's PID namespace: run toolguardd outside of the container or namespace that it is in")
+		return nil, ErrElsewhere
 	}
 	p := &Peer{UID: int(cred.Uid)}
 	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
@@ -85,6 +93,37 @@ func (p *Peer) checkOwner() error {
 		}
 	}
 	return p.Process.Alive()
+}
+
+// NoNewPrivs reports whether the peer's first thread has set no_new_privs, as all threads of all processes of every session have: children
+// inherit it, and the kernel never clears it. A process that has ended is an error: another one may have its PID.
+func (p *Peer) NoNewPrivs() (bool, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID())) // whole: the list of groups is long for some users
+	if err != nil {
+		return false, err
+	}
+	field := proc.StatusField(status, "NoNewPrivs")
+	if len(field) != 1 || field[0] != "0" && field[0] != "1" {
+		return false, fmt.Errorf("the kernel doesn't report whether process %d has set no_new_privs", p.PID())
+	}
+	return field[0] == "1", p.stillThere()
+}
+
+// Exe returns the path of the peer's program; "" if the kernel doesn't show it.
+func (p *Peer) Exe() string {
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.PID()))
+	if err != nil || p.stillThere() != nil {
+		return ""
+	}
+	return exe
+}
+
+// stillThere returns an error if the process has ended, so that what was read by its PID may be another process's.
+func (p *Peer) stillThere() error {
+	if err := p.Process.Alive(); err != nil {
+		return fmt.Errorf("process %d has ended: %w", p.PID(), err)
+	}
+	return nil
 }
 
 type contextKey struct{}
