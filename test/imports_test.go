@@ -11,8 +11,8 @@ import (
 // Packages of this module have no "internal/"; another module stands for all its packages. A package imports packages of lower
 // levels only. docs/ARCHITECTURE.md says what each is for.
 const layers = `
-9 cmd/toolguard: cmd/toolguard/output api audit/report darwin event grant jsonline policy policy/explain policy/hostfs
-	policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch tool tool/callstate tool/catalog tool/constraint tool/gate tool/visibility userfiles version
+9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/serve calls/socket darwin event grant jsonline policy policy/explain policy/hostfs
+	policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/visibility userfiles version
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist event ship tool/hook/endpoint version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
@@ -22,6 +22,7 @@ const layers = `
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 8 daemon: api audit cgroup cgroup/managed daemon/peer event kernelaudit landlock loader loader/cgroupsock loader/image metrics
 	policy policy/hostfs policy/policyfile proc session/denials session/network github.com/pelletier/go-toml/v2 golang.org/x/sys
+8 calls: calls/serve event grant policy policy/explain policy/fspath policy/toolset tool tool/approval tool/callstate tool/gate tool/hook tool/message tool/strictjson
 7 session: api cgroup darwin darwin/oslog darwin/sandboxexec egress/control egress/loopback egress/message event kernelaudit landlock
 	loader loader/cgroupsock loader/image policy policy/fspath seccomp session/backend session/denials session/launch session/launch/forkexec session/launch/forkexec/nofile session/network
 	golang.org/x/sys

@@ -116,7 +116,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	if f.dryRun {
 		return a.dryRun(f)
 	}
-	f.Ensure = true
+	f.Ensure, f.Snapshot = true, hostfs.NewSnapshot()
 	if launch.HasChildren() {
 		code, err := launch.Reexec()
 		return cmp.Or(err, exitStatus(code))
@@ -141,6 +141,10 @@ func (a *app) runSession(f *execFlags, argv []string) (r session.Result, err err
 	}
 	defer end()
 	c, err := a.compile(f, s.Tmp)
+	var server *callServer
+	if err == nil {
+		server, c, err = a.serveCalls(f, c)
+	}
 	if err != nil {
 		if events != nil {
 			e := session.NotStarted(session.Config{Tool: f.Tool, Agent: f.Agent, Argv: argv}, "", err)
@@ -153,6 +157,7 @@ func (a *app) runSession(f *execFlags, argv []string) (r session.Result, err err
 	r, err = s.Run(session.Config{
 		Policy: c, System: hostfs.Machine{}, Tool: f.Tool, Agent: f.Agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.allowed(c),
 		Argv: argv, Env: append(os.Environ(), f.env...), PassFDs: f.passFDs, Events: events, Linger: f.linger, Begins: a.begins(f, c),
+		Serve: server.serve(c),
 		Notice: func(s string) {
 			noticing.Lock()
 			defer noticing.Unlock()

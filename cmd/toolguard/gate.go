@@ -102,12 +102,13 @@ func newEngine(p *policyFlags, c *policy.Compiled, store constraint.Store, mode 
 		Store: store, Set: set, Gate: g, Files: hostfs.Machine{}, Home: policyload.Home(), Sandboxed: sandboxed(),
 		Compile: func(s tool.Scope) (*policy.Compiled, error) {
 			q := p.Options
+			q.Ensure = false
 			q.Tool, q.Agent = s.Tool, s.Agent
 			q.Caller.Provider, q.Caller.Group, q.Caller.Depth = s.Provider, s.Group, uint16(min(s.Depth, 1<<16-1))
 			if s.Parent {
 				q.Workspace = filepath.Dir(c.Workspace)
 			}
-			return q.Load("")
+			return q.Load(c.TmpDir)
 		},
 	}, nil
 }

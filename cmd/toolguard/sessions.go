@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -151,14 +150,11 @@ func newSessionsReload(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if keys := c.Unenforced(); len(keys) > 0 {
-			return fmt.Errorf("%s: a session doesn't enforce %s, a key of the tool layer: name it in allow_degraded, or remove it", keys[0].Position, keys[0].ID)
-		}
 		if err := d.client().Do("PUT", sessionPath(id)+api.Policy, api.Reload{Policy: c}, &s); err != nil {
 			return err
 		}
 		a.err.Message("session %s is under policy %s (%.12s) from now on: its rules for files, commands and the network; its environment, "+
-			"limits and system calls stay as they were at its start, and open files stay open; so do network connections, except those that the policy doesn't grant", s.ID, s.Policy, s.Digest)
+			"limits, system calls and all that is about tool calls stay as they were at its start, and open files stay open; so do network connections, except those that the policy doesn't grant", s.ID, s.Policy, s.Digest)
 		return nil
 	})
 	cmd.Flags().StringArrayVar(&p.Files, "policy", nil, "the new policy: `FILE` or preset:NAME; repeated ones are merged")

@@ -115,21 +115,33 @@ func (r *Rejection) Error() string { return r.Reason }
 // Add returns the text with a rule that allows a denial, mostly at its end, or the same text if the policy already allows it. With
 // force, it may grant a secret or a protected file. A *Rejection is about this denial, any other error about the policy.
 func (p *Policy) Add(d *Denial, force bool) ([]byte, error) {
-	before, err := p.Load(p.Text)
-	if err != nil {
-		return nil, err
-	}
 	q, ok := d.Question()
 	if !ok {
 		return nil, p.manual(d)
+	}
+	known := ""
+	if d.Suggest == "" { // the run had information that the policy doesn't have
+		known = cmp.Or(d.Extra["advice"], d.Extra["anyway"])
+	}
+	return p.add(q, known, force)
+}
+
+// AddFor is Add for what a question is about, which needn't have been denied yet.
+func (p *Policy) AddFor(q explain.Question) ([]byte, error) { return p.add(q, "", false) }
+
+// add is Add with the question, and with why a rule that would be suggested doesn't allow it, if that's known.
+func (p *Policy) add(q explain.Question, known string, force bool) ([]byte, error) {
+	before, err := p.Load(p.Text)
+	if err != nil {
+		return nil, err
 	}
 	a := answer(before, p.System, q)
 	if a.Decision == "allow" {
 		return p.Text, nil
 	}
 	q.Anyway = force
-	more, known := answer(before, p.System, q), cmp.Or(d.Extra["advice"], d.Extra["anyway"])
-	if d.Suggest == "" && a.Suggest != "" && known != "" { // the run had information that the policy doesn't have
+	more := answer(before, p.System, q)
+	if a.Suggest != "" && known != "" {
 		return nil, &Rejection{Reason: known}
 	}
 	if merged, ok := p.merged(q, more); ok {

@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"slices"
+	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
@@ -22,23 +22,14 @@ type Compiled struct {
 	Limits     Limits
 	Audit      Audit
 	Removed    []Removal
-	ToolKeys   []Key          // of the tool layer, which isn't enforced: the client reports them, so they aren't passed on
+	ToolKeys   []Key          // of the tool layer: the client decides about calls, so they aren't passed on
 	Aliases    []fspath.Alias // bind mounts by which rules concern further paths; in no particular order
 	Links      []Link         // files with several hard links that rules name, in the order of the rules
 }
 
-// Unenforced returns the keys of the tool layer, none of which is enforced, except those that the policy allows to be degraded.
-func (c *Compiled) Unenforced() (keys []Key) {
-	for _, k := range c.ToolKeys {
-		allowed := func(l *Layer) bool {
-			return slices.ContainsFunc(l.Degraded, func(d Degraded) bool { return d.ID == k.ID })
-		}
-		if !slices.ContainsFunc(c.Layers, allowed) {
-			keys = append(keys, k)
-		}
-	}
-	return keys
-}
+// OnCalls reports whether a key of the tool layer is about calls that a host submits, for which the toolguard that began a session decides. The
+// others are about processes, and nothing enforces them.
+func (k *Key) OnCalls() bool { return !strings.HasSuffix(k.ID, ".enter") }
 
 // Layer is the compiled policy of one authority.
 type Layer struct {

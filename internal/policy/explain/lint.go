@@ -29,8 +29,9 @@ func Lint(c *policy.Compiled, sys fspath.FileSystem, public func(domain string) 
 		l.degraded()
 	}
 	for _, k := range c.ToolKeys {
-		l.warn(k.Position, "not-enforced", "exec doesn't start unless --allow-degraded="+k.ID+" is given",
-			"exec doesn't enforce %s, a key of the tool layer", k.ID)
+		if !k.OnCalls() {
+			l.warn(k.Position, "not-enforced", "exec doesn't start unless --allow-degraded="+k.ID+" is given", "exec doesn't enforce %s", k.ID)
+		}
 		if strings.TrimPrefix(k.ID, "host.") == "gate.exclude" {
 			l.warn(k.Position, "not-judged", "give single arguments the role \"text\" instead",
 				"%s: the gate judges nothing in the arguments of these tools, neither files nor commands", k.ID)

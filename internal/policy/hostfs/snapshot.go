@@ -1,5 +1,7 @@
 package hostfs
 
+import "maps"
+
 // Snapshot is this machine with the files of a policy as they were when they were read first, for a program that compiles a policy several
 // times and needs the same one each time.
 type Snapshot struct {
@@ -37,4 +39,11 @@ func (s *Snapshot) read(key snapshotKey, limit int, read func(string, int) ([]by
 		s.files[key] = f
 	}
 	return f.text[:min(len(f.text), limit)], f.err
+}
+
+// With returns a copy in which one file has another text, whether it exists or not.
+func (s *Snapshot) With(path string, text []byte) *Snapshot {
+	out := &Snapshot{files: maps.Clone(s.files)}
+	out.files[snapshotKey{path, false}] = snapshotFile{text: text}
+	return out
 }

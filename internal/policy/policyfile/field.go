@@ -30,7 +30,7 @@ func (f *field) unenforced() bool { return f.tag.Get("enforced") == "no" }
 // doc is the schema's description of a key.
 func (f *field) doc() string {
 	if f.unenforced() {
-		return f.tag.Get("doc") + " exec doesn't enforce it, and doesn't start unless --allow-degraded names the key."
+		return f.tag.Get("doc") + map[bool]string{true: " exec doesn't enforce it, and doesn't start unless --allow-degraded names the key.", false: " It's about the calls that a host submits."}[f.name == "enter"]
 	}
 	return f.tag.Get("doc")
 }

@@ -23,9 +23,9 @@ type Policy struct {
 	Groups       map[string]*Group `key:"groups" doc:"Groups of tools, for group:NAME in patterns."`
 	Profiles     map[string]*Stage `key:"profiles" doc:"Stages of visibility to choose from; this version enforces their access and limits."`
 	Authorities  Authorities       `key:"authorities" doc:"The policies of authorities other than the session."`
-	Gate         *Gate             `key:"gate" doc:"How tool calls are judged before they run: not enforced by this version."`
-	Approvals    *Approvals        `key:"approvals" doc:"When a human is asked: not enforced by this version."`
-	Hooks        Hooks             `key:"hooks" doc:"What is run around tool calls: not enforced by this version."`
+	Gate         *Gate             `key:"gate" doc:"How tool calls are judged before they run."`
+	Approvals    *Approvals        `key:"approvals" doc:"When a person is asked about a tool call."`
+	Hooks        Hooks             `key:"hooks" doc:"What is run before and after tool calls."`
 	Position     policy.Position
 	AuditAt      policy.LineCol
 	ToolKeys     []policy.Key // keys of the tool layer, which isn't enforced

@@ -126,15 +126,20 @@ func Kind(id string) string {
 	return id
 }
 
-// ByExec is the By of the tool layer's keys: no backend would enforce them.
-const ByExec = "exec"
+// The By of the tool layer's keys. No backend would enforce those that exec doesn't.
+const (
+	ByExec  = "exec"
+	ByCalls = "exec, on the calls that a host submits"
+)
 
-// reportTools returns the rows of the tool layer's keys, which exec doesn't enforce.
+// reportTools returns the rows of the tool layer's keys.
 func reportTools(c *policy.Compiled) (rows []policy.Enforceability) {
 	for _, k := range c.ToolKeys {
-		rows = append(rows, policy.Enforceability{
-			ID: k.ID, Position: k.Position, Status: policy.NotEnforceable, By: ByExec, Why: "it's about calls of tools, and a command isn't one: docs/tools.md",
-		})
+		row := policy.Enforceability{ID: k.ID, Position: k.Position, Status: policy.Enforced, By: ByCalls}
+		if !k.OnCalls() {
+			row.Status, row.By, row.Why = policy.NotEnforceable, ByExec, "no backend gives a process another policy when it executes a program: docs/tools.md"
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

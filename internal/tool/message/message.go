@@ -110,14 +110,16 @@ type By struct {
 // List is the answer to GET Approvals.
 type List struct {
 	Approvals []Approval `json:"approvals"`
+	Version   uint64     `json:"version,omitempty"` // with since=N in the request: the N of the next one
 }
 
 // Decided is the answer to GET Decision, and with Via the body of a decision.
 type Decided struct {
 	Decision *string `json:"decision"`
 	Via      string  `json:"via,omitempty"`
-	For      int64   `json:"for_ms,omitempty"` // of a grant: how long it's in force; 0: as long as the session
-	Effect   string  `json:"effect,omitempty"` // of a grant that was given: "now", or "next start" and why not now
+	For      int64   `json:"for_ms,omitempty"`  // of a grant: how long it's in force; 0: as long as the session
+	Pending  bool    `json:"pending,omitempty"` // there is no decision yet, and still time for one
+	Effect   string  `json:"effect,omitempty"`  // of a grant that was given: "now", or "next start" and why not now
 }
 
 // Grant is the body of POST Approvals: a request for the smallest grant that allows something. Its questions are those of check.

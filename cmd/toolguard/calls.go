@@ -1,0 +1,140 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/calls"
+	"github.com/toolguard/toolguard/internal/calls/serve"
+	"github.com/toolguard/toolguard/internal/calls/socket"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
+	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/tool"
+	"github.com/toolguard/toolguard/internal/tool/approval"
+	"github.com/toolguard/toolguard/internal/tool/callstate"
+)
+
+// callServer serves the calls of a session.
+type callServer struct {
+	app       *app
+	flags     *execFlags
+	engine    *tool.Engine
+	approvals *callstate.Approvals
+	rules     []string // that were given for the next start, which is this one
+}
+
+// serveCalls prepares to serve a session's calls, and returns the policy with the rules that were given for this start. It's nil for a policy
+// that is about no calls.
+func (a *app) serveCalls(f *execFlags, c *policy.Compiled) (*callServer, *policy.Compiled, error) {
+	if !slices.ContainsFunc(c.ToolKeys, func(k policy.Key) bool { return k.OnCalls() }) {
+		return nil, c, nil
+	}
+	state, err := stateFolder()
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := callStore(f.Document.Tools(), filepath.Join(state, "calls.json"))
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &callServer{app: a, flags: f, approvals: callstate.NewApprovals(filepath.Join(state, "approvals.json"), time.Now)}
+	given, err := s.approvals.TakeRules(c.Workspace, s.policies())
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range given {
+		s.rules = append(s.rules, r.Rule)
+	}
+	if len(s.rules) > 0 {
+		if c, err = s.load(c, calls.GrantedText(s.rules)); err != nil {
+			return nil, nil, fmt.Errorf("the policy with the grants in %s: %w", filepath.Join(state, "approvals.json"), err)
+		}
+	}
+	s.engine, err = newEngine(&f.policyFlags, c, store, "")
+	if err == nil {
+		s.engine.Sandboxed = true
+	}
+	return s, c, err
+}
+
+// stateFolder returns the user's folder for the state of calls.
+func stateFolder() (string, error) {
+	dir := policyload.OwnFolders().State
+	if dir == "" {
+		return "", errors.New("the policy is about tool calls, whose state is in the user's home: HOME isn't an absolute path")
+	}
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// policies are the absolute names of the session's policies.
+func (s *callServer) policies() []string { return s.flags.Recorded().Policies }
+
+// load compiles the session's policy with the text of one more file.
+func (s *callServer) load(c *policy.Compiled, granted []byte) (*policy.Compiled, error) {
+	o := s.flags.Options
+	name := filepath.Join(policyload.OwnFolders().State, "granted.toml") // doesn't exist
+	if len(o.Files) == 0 && len(o.Presets) == 0 {
+		return nil, errors.New("the built-in default policy can't be extended: 'toolguard policy init' writes one that can")
+	}
+	o.Ensure, o.Snapshot, o.Files = false, o.Snapshot.With(name, granted), append(slices.Clip(o.Files), name)
+	return o.Load(c.TmpDir)
+}
+
+// begin serves the calls of a session.
+func (s *callServer) begin(of session.Serving, c *policy.Compiled) (*session.Served, error) {
+	record := &calls.Recorder{Emit: of.Emit}
+	notice := func(text string) { s.app.err.Message("%s", text) }
+	config := calls.Config{
+		Session: of.ID, Agent: s.flags.Agent, Engine: s.engine, Approvals: approval.New(approval.RealClock(), rand.Reader), Stored: s.approvals,
+		Hooks: calls.NewHooks(s.engine.Set, of.ID, os.Environ(), record), Bind: calls.BindTo(of.Env, c), Record: record,
+	}
+	if table := s.engine.Set.Approvals(s.flags.Agent); table.Given {
+		config.Grants = &calls.Grants{
+			Home: policyload.Home(), System: hostfs.Machine{}, Timeout: table.Timeout, Given: s.rules, Reload: of.Reload, WhyNot: of.WhyNot,
+			Load:   func(granted []byte) (*policy.Compiled, error) { return s.load(c, granted) },
+			Failed: func(err error) { notice(err.Error()) },
+			Keep: func(rule callstate.Stored) error {
+				return s.approvals.AddRule(&callstate.Addition{Stored: rule, Workspace: c.Workspace, Policies: s.policies()})
+			},
+		}
+	}
+	service := calls.New(config)
+	server := serve.New(of.ID, service, notice)
+	end := func() {
+		_ = server.Close()
+		service.Close()
+	}
+	if _, err := server.Outside(socket.Folders(policyload.Home(), os.Getenv)); err != nil {
+		end()
+		return nil, fmt.Errorf("make the socket for approvals: %w", err)
+	}
+	out := &session.Served{Close: end}
+	if of.Daemon != nil {
+		go func() { _ = server.Forwarded(of.Daemon, of.ID) }()
+		out.Env = []string{"TOOLGUARD_SOCKET=" + api.Socket}
+		return out, nil
+	}
+	file, err := server.Descriptor()
+	if err != nil {
+		end()
+		return nil, err
+	}
+	out.File, out.Env = file, []string{fmt.Sprintf("TOOLGUARD_SOCKET=%s%d", socket.Descriptor, file.Fd())}
+	return out, nil
+}
+
+// serve is begin for a session's configuration; nil without a server.
+func (s *callServer) serve(c *policy.Compiled) func(session.Serving) (*session.Served, error) {
+	if s == nil {
+		return nil
+	}
+	return func(of session.Serving) (*session.Served, error) { return s.begin(of, c) }
+}
