@@ -16,12 +16,12 @@ const layers = `
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist event ship tool/hook/endpoint version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
-9 cmd/toolguardd: allowlist api audit audit/report daemon egress/process loader version golang.org/x/sys
+9 cmd/toolguardd: allowlist api audit audit/report daemon daemon/systemd egress/process loader version golang.org/x/sys
 8 cmd/toolguard/output: api audit/report darwin event grant printable policy policy/explain policy/toolset session session/backend session/denials
 	tool/gate tool/message tool/visibility userfiles
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
-8 daemon: api audit cgroup cgroup/managed daemon/peer event kernelaudit landlock loader loader/cgroupsock loader/image metrics
-	policy policy/hostfs policy/policyfile proc session/denials session/network github.com/pelletier/go-toml/v2 golang.org/x/sys
+8 daemon: api audit cgroup cgroup/managed daemon/forward daemon/peer daemon/systemd event kernelaudit landlock loader loader/cgroupsock loader/image metrics
+	policy policy/hostfs policy/policyfile proc session/denials session/network tool/message github.com/pelletier/go-toml/v2 golang.org/x/sys
 8 calls: calls/serve event grant policy policy/explain policy/fspath policy/toolset tool tool/approval tool/callstate tool/gate tool/hook tool/message tool/strictjson
 7 session: api cgroup darwin darwin/oslog darwin/sandboxexec egress/control egress/loopback egress/message event kernelaudit landlock
 	loader loader/cgroupsock loader/image policy policy/fspath seccomp session/backend session/denials session/launch session/launch/forkexec session/launch/forkexec/nofile session/network
@@ -36,6 +36,7 @@ const layers = `
 	golang.org/x/sys
 5 tool: policy policy/fspath policy/toolset tool/constraint tool/gate tool/schema tool/visibility
 4 allowlist: seccomp github.com/elastic/go-seccomp-bpf golang.org/x/sys
+5 daemon/forward: api daemon/peer tool/message golang.org/x/sys
 5 calls/client: api api/http1 calls/socket tool/message
 5 calls/serve: api api/http1 calls/socket daemon/peer tool/message golang.org/x/sys
 1 calls/socket: userfiles golang.org/x/sys
@@ -92,6 +93,7 @@ const layers = `
 1 policy: policy/envname policy/fspath policy/netname policy/tomltext
 1 policy/fspath/fspathtest: policy/fspath
 0 audit/report:
+0 daemon/systemd:
 0 childtest: golang.org/x/sys
 0 darwin/sbpltest:
 0 egress/dns: golang.org/x/net/dns/dnsmessage

@@ -23,6 +23,7 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/daemon"
+	"github.com/toolguard/toolguard/internal/daemon/systemd"
 	"github.com/toolguard/toolguard/internal/egress/process"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/version"
@@ -131,7 +132,7 @@ func serve(cfg daemon.Config, kept *audit.Log, path, config string) error {
 	if err != nil {
 		return fmt.Errorf("listen at %s: %w", path, err)
 	}
-	if err := daemon.Notify("READY=1"); err != nil {
+	if err := systemd.Notify("READY=1"); err != nil {
 		cfg.Log.Warn("systemd can't be notified that toolguardd is ready: " + err.Error())
 	}
 	go d.Watchdog(ctx)

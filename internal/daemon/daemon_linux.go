@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/daemon/forward"
 	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
@@ -43,6 +44,8 @@ type Daemon struct {
 	pid     int
 	mounts  uint32 // the mount namespace of the machine's first process; 0: unknown
 
+	forwarder *forward.Forwarder
+
 	noNetwork string // why no session's network rules can be enforced; "": they can
 
 	bodies     chan struct{}  // one in it for each body that is being parsed, of all users
@@ -73,6 +76,7 @@ func New(cfg Config) (*Daemon, error) {
 		sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]usage{}, leaving: map[peer.QuotaKey]usage{}, turns: map[peer.QuotaKey]chan struct{}{}, bodies: make(chan struct{}, maxBodies),
 		freeMemory: time.AfterFunc(freeMemoryDelay, debug.FreeOSMemory),
 	}
+	d.forwarder = forward.New(d.started, d.stopping)
 	d.denials = auditDenials{clients: map[int]int{}, idle: time.AfterFunc(idleTime, d.closeIdle)}
 	if err := d.openState(); err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ import (
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/daemon/peer"
+	"github.com/toolguard/toolguard/internal/daemon/systemd"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -218,7 +219,7 @@ func TestSystemd(t *testing.T) {
 	must(t, err)
 	defer l.Close()
 	t.Setenv("NOTIFY_SOCKET", name)
-	must(t, Notify("READY=1"))
+	must(t, systemd.Notify("READY=1"))
 	text := make([]byte, 100)
 	if n, err := l.Read(text); err != nil || string(text[:n]) != "READY=1" {
 		t.Errorf("%q, %v", text[:n], err)

@@ -16,7 +16,9 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/daemon/forward"
 	"github.com/toolguard/toolguard/internal/daemon/peer"
+	"github.com/toolguard/toolguard/internal/tool/message"
 )
 
 // answering bounds the time in which a client must read an answer, or a piece of a stream.
@@ -77,6 +79,15 @@ func (d *Daemon) Handler() http.Handler {
 	one("GET", api.Notices, starter, notices)
 	one("POST", api.Command, starter, d.command)
 	one("POST", api.Ended, starter, postEnded)
+	one("POST", api.Calls, starter, d.serveCalls)
+	plain("POST "+message.Calls, anyProcess, d.forward)
+	plain("GET "+message.Calls+"/{id}", anyProcess, d.forward)
+	plain("POST "+message.Calls+"/{id}"+message.Result, anyProcess, d.forward)
+	plain("POST "+message.Calls+"/{id}"+message.Cancel, anyProcess, d.forward)
+	plain("GET "+message.Approvals, anyProcess, d.forward)
+	plain("POST "+message.Approvals, anyProcess, d.forward)
+	plain("POST "+message.Approvals+"/{id}", anyProcess, d.forward)
+	plain("GET "+message.Approvals+"/{id}"+message.Decision, anyProcess, d.forward)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, reject(404, "there is nothing at %s %s", r.Method, r.URL.Path))
 	})
@@ -117,7 +128,10 @@ func fail(w http.ResponseWriter, err error) {
 // statusOf is the status of an error's answer.
 func statusOf(err error) int {
 	var f *statusError
+	var forwarded *forward.Error
 	switch {
+	case errors.As(err, &forwarded):
+		return forwarded.Status
 	case errors.As(err, &f):
 		return f.status
 	case errors.Is(err, peer.ErrNoThread):

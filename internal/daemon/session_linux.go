@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup/managed"
+	"github.com/toolguard/toolguard/internal/daemon/forward"
 	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
@@ -59,6 +60,7 @@ type session struct {
 	client        *proc.Process
 	bundle        []byte // of its certificate authority, for its toolguard
 	events        *event.Queue
+	calls         forward.Conns
 	ended         chan struct{} // closed when the client reports the end of its command
 	killed        chan struct{} // closed when the session is to be killed
 	over          chan struct{} // closed when it has ended

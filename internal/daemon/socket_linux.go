@@ -10,12 +10,12 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/daemon/peer"
+	"github.com/toolguard/toolguard/internal/daemon/systemd"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -43,6 +43,9 @@ func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
 		select {
 		case <-flushed:
 		case <-late.Done():
+		}
+		for _, s := range d.all(0) {
+			s.calls.Close()
 		}
 		d.closeIdle()
 		d.hub.publish(0, &event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "toolguardd stopped"}})
@@ -85,7 +88,7 @@ const (
 // Listen returns the socket that systemd passes, or a new one at path for root and the group toolguard; and the metrics socket of systemd,
 // or nil.
 func Listen(path string) (l *net.UnixListener, metrics net.Listener, err error) {
-	all, err := activatedSockets()
+	all, err := systemd.Sockets()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -138,44 +141,6 @@ func share(path string) error {
 	return err
 }
 
-// activatedSockets are the sockets of systemd units (sd_listen_fds(3)) by their names.
-func activatedSockets() (map[string]net.Listener, error) {
-	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
-		return nil, nil
-	}
-	n, err := strconv.Atoi(os.Getenv("LISTEN_FDS"))
-	names := strings.Split(os.Getenv("LISTEN_FDNAMES"), ":")
-	if err != nil || n != len(names) {
-		return nil, fmt.Errorf("systemd passes %q sockets named %q: one name is needed for each", os.Getenv("LISTEN_FDS"), names)
-	}
-	all := map[string]net.Listener{}
-	for i, name := range names {
-		f := os.NewFile(uintptr(3+i), name)
-		l, err := net.FileListener(f)
-		_ = f.Close()
-		if err != nil {
-			return nil, fmt.Errorf("use the socket %s that systemd passed: %w", name, err)
-		}
-		all[name] = l
-	}
-	return all, nil
-}
-
-// Notify sends a state to systemd (sd_notify(3)), if it started this process.
-func Notify(text string) error {
-	name := os.Getenv("NOTIFY_SOCKET")
-	if name == "" {
-		return nil
-	}
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	_, err = c.Write([]byte(text))
-	return err
-}
-
 // Watchdog reports to systemd that toolguardd isn't blocked (sd_watchdog_enabled(3)).
 func (d *Daemon) Watchdog(ctx context.Context) {
 	us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
@@ -190,7 +155,7 @@ func (d *Daemon) Watchdog(ctx context.Context) {
 		case <-tick.C:
 			d.mu.Lock()   // the watchdog detects a goroutine
 			d.mu.Unlock() //nolint:staticcheck // that never unlocks it
-			_ = Notify("WATCHDOG=1")
+			_ = systemd.Notify("WATCHDOG=1")
 		}
 	}
 }

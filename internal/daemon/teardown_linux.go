@@ -136,6 +136,7 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		}
 		reported.Emit(e)
 	}
+	s.calls.Close()
 	_, _ = s.events.Close()
 	if left { // a thread is still in the session: the session stays in the list until the client has exited
 		close(s.over)
