@@ -31,7 +31,9 @@ const (
 	Command = "/command"
 	Ended   = "/ended"
 	Policy  = "/policy"
-	Calls   = "/calls"
+
+	CallEvents = "/events"
+	Calls      = "/calls"
 )
 
 // The fields by which toolguardd names the client of a request that it forwards. Those that a client sends are not forwarded.
@@ -186,6 +188,11 @@ type Reload struct {
 // PruneRequest is the body of POST Prune, which only root may send: the size to which the audit is reduced.
 type PruneRequest struct {
 	Bytes int64 `json:"bytes"`
+}
+
+// CallEvent is the body of POST CallEvents: what happened to a call of the session, or to a grant. Which session it's about is toolguardd's to say.
+type CallEvent struct {
+	Event *event.Event `json:"event"`
 }
 
 // Pruned is the answer: the audit's size before and after.

@@ -4,8 +4,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/daemon/forward"
 	"github.com/toolguard/toolguard/internal/daemon/peer"
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/tool/message"
 )
 
@@ -25,6 +27,27 @@ func (d *Daemon) serveCalls(r *request, s *session) (any, error) {
 	}
 	_ = c.SetDeadline(time.Time{})
 	s.calls.Add(c)
+	return nil, nil
+}
+
+// callEvent records what the session's toolguard reports of its calls. It decides about them as the user, so its word is enough for that, and
+// for nothing else: the session that an event is about, its policy and its owner are toolguardd's to say.
+func callEvent(r *request, s *session) (any, error) {
+	var body api.CallEvent
+	if _, err := r.read(&body); err != nil {
+		return nil, err
+	}
+	if body.Event == nil || !body.Event.Kind.IsAboutCall() {
+		return nil, reject(400, "only events about calls, approvals and grants can be reported")
+	}
+	if state := s.currentState(); s.denials == nil || state == api.Starting {
+		return nil, reject(409, "session %s is %s", s.id, state)
+	}
+	from := body.Event
+	s.denials.Emit(event.Event{
+		Time: from.Time, Kind: from.Kind, Authority: from.Authority, Rule: from.Rule, Place: from.Place, Reason: from.Reason, Suggest: from.Suggest,
+		Resource: from.Resource, Capability: from.Capability, Target: from.Target, Asked: from.Asked, Process: from.Process, Extra: from.Extra,
+	})
 	return nil, nil
 }
 

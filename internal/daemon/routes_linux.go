@@ -80,6 +80,7 @@ func (d *Daemon) Handler() http.Handler {
 	one("POST", api.Command, starter, d.command)
 	one("POST", api.Ended, starter, postEnded)
 	one("POST", api.Calls, starter, d.serveCalls)
+	one("POST", api.CallEvents, starter, callEvent)
 	plain("POST "+message.Calls, anyProcess, d.forward)
 	plain("GET "+message.Calls+"/{id}", anyProcess, d.forward)
 	plain("POST "+message.Calls+"/{id}"+message.Result, anyProcess, d.forward)

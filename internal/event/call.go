@@ -188,8 +188,8 @@ func (e *Event) decidedBy(by Decider) {
 	}
 }
 
-// isAboutCall reports whether an event is about a tool call, an approval or a grant.
-func (k Kind) isAboutCall() bool {
+// IsAboutCall reports whether an event is about a tool call, an approval or a grant.
+func (k Kind) IsAboutCall() bool {
 	switch k {
 	case ToolDeny, ToolCall, Approval, HookFailed, Grant:
 		return true

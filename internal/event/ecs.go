@@ -16,7 +16,7 @@ type ecsKind struct{ category, types []string }
 // ecsKindOf returns the categories and types of an event.
 func ecsKindOf(e *Event) ecsKind {
 	switch a := activityOf(e); {
-	case e.Kind.isAboutCall():
+	case e.Kind.IsAboutCall():
 		return ecsKind{[]string{"api"}, []string{ecsCallType(e)}}
 	case e.Kind == SessionStart:
 		return ecsKind{[]string{"session", "process"}, []string{"start"}}
@@ -160,7 +160,7 @@ func (o *object) ecsProcessFields(p *Process) {
 // ecsTarget writes the target where ECS has a field for it. toolguard.target always has it.
 func (o *object) ecsTarget(e *Event) {
 	switch a := activityOf(e); {
-	case e.Kind.isAboutCall():
+	case e.Kind.IsAboutCall():
 	case a.class == fileActivity || e.Kind == SessionRefused || e.Kind == Denial && isLaunch(e):
 		o.object("file", func(o *object) { o.text("name", path.Base(e.Target)); o.text("path", e.Target) })
 	case a.name == "Listen":

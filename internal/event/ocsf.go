@@ -108,7 +108,7 @@ func (o *object) policy(e *Event, v verdict) {
 	}
 	o.text("name", e.Policy)
 	o.text("uid", e.Digest)
-	o.flag("is_applied", v.action != 3 || e.Kind.isAboutCall())
+	o.flag("is_applied", v.action != 3 || e.Kind.IsAboutCall())
 }
 
 // actor writes the session and the process chain that acted.
@@ -242,7 +242,7 @@ func (o *object) endpoint(target string) {
 // api writes the operation, and of an event about a call its tool and its id.
 func (o *object) api(e *Event) {
 	o.text("operation", operation(e))
-	if e.Kind.isAboutCall() {
+	if e.Kind.IsAboutCall() {
 		if e.Resource == Tools {
 			o.object("service", func(o *object) { o.text("name", e.Target) })
 		}
@@ -255,7 +255,7 @@ func operation(e *Event) string {
 	if e.Kind == ToolDeny || e.Kind == ToolCall {
 		return "tools/call"
 	}
-	if e.Resource == "" || e.Kind.isAboutCall() {
+	if e.Resource == "" || e.Kind.IsAboutCall() {
 		return first(string(e.Kind), "unknown")
 	}
 	return first(strings.TrimSuffix(e.Resource+" "+e.Capability, " "), "unknown")

@@ -90,7 +90,7 @@ type verdict struct {
 
 func verdictOf(e *Event) verdict {
 	switch {
-	case e.Kind.isAboutCall():
+	case e.Kind.IsAboutCall():
 		return callVerdict(e)
 	case e.Kind == Gap:
 		return verdict{action: 3, disposition: 17, status: 2, severity: 4}

@@ -251,7 +251,7 @@ func (e *Event) Clean() Event {
 
 // redact returns an event without secrets.
 func redact(e Event) Event {
-	if e.Kind.isAboutCall() {
+	if e.Kind.IsAboutCall() {
 		e.redactCall()
 	} else if e.Resource == "net" {
 		e.Target, e.Asked = redactTarget(e.Target), redactTarget(e.Asked)

@@ -108,7 +108,7 @@ func details(e *Event) (parts []string) {
 		if k == "what" && (e.Kind == Daemon || e.Kind == Checkpoint) {
 			continue // the summary has it
 		}
-		if e.Kind.isAboutCall() && summarized(e, k) {
+		if e.Kind.IsAboutCall() && summarized(e, k) {
 			continue
 		}
 		if k == "arguments" { // JSON, whose end is visible

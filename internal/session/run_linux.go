@@ -42,6 +42,7 @@ type run struct {
 	net        *backend.Network
 	usage      *event.Usage // from toolguardd
 	served     *Served      // nil: nothing serves the session's calls
+	reports    *event.Queue // events about calls, to toolguardd; nil: to no toolguardd
 	passFDs    []int        // descriptors beyond 0, 1 and 2 that the command keeps
 	limit      atomic.Pointer[policyLimit]
 

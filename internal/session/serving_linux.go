@@ -1,7 +1,9 @@
 package session
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
@@ -19,6 +21,8 @@ func (r *run) serve(m *launch.Command) error {
 	switch l := r.opened.(type) {
 	case *daemonSession:
 		s.Daemon, s.Reload = l.client, l.reload
+		r.reports = event.NewQueue(callEvents{l})
+		s.Emit = func(e event.Event) { r.reports.Write(&e) }
 	case *kernelSession:
 		s.WhyNot = "toolguardd didn't make the session, and only it changes the policy of a running one"
 	default:
@@ -47,6 +51,26 @@ func (r *run) endServing() {
 		r.served.Close()
 		r.served = nil
 	}
+	if r.reports == nil {
+		return
+	}
+	if missing, err := r.reports.Close(); missing > 0 {
+		r.cfg.notice("%d events about tool calls could not be reported to toolguardd: %v", missing, err)
+	}
+	r.reports = nil
+}
+
+// callEvents reports events about calls to toolguardd, which sends them back with those of the session.
+type callEvents struct{ *daemonSession }
+
+// Write reports an event. toolguardd may be restarting.
+func (l callEvents) Write(e *event.Event) error {
+	err := l.client.Do("POST", l.path(api.CallEvents), api.CallEvent{Event: e}, nil)
+	for pause := 20 * time.Millisecond; errors.Is(err, api.ErrNotRunning) && pause < time.Second; pause *= 2 {
+		time.Sleep(pause)
+		err = l.client.Do("POST", l.path(api.CallEvents), api.CallEvent{Event: e}, nil)
+	}
+	return err
 }
 
 // reload puts the session under another policy.
