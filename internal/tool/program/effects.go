@@ -53,6 +53,7 @@ type File struct {
 	Path   Word
 	Dir    Word // what Path is relative to, as in Call
 	Access Access
+	Code   bool // the program executes what is in the file, as an interpreter does with a script
 }
 
 // URL is an address that a program connects to; it needn't be known.
@@ -71,6 +72,9 @@ type Effects struct {
 	Files   []File
 	URLs    []URL
 	Unclear []Unclear
+
+	// Implicit are programs that execute files which their arguments don't name: the Makefile, the scripts of a package, the modules of a folder.
+	Implicit []Unclear
 }
 
 // Add appends other effects.
@@ -80,4 +84,5 @@ func (e *Effects) Add(o *Effects) {
 	e.Files = append(e.Files, o.Files...)
 	e.URLs = append(e.URLs, o.URLs...)
 	e.Unclear = append(e.Unclear, o.Unclear...)
+	e.Implicit = append(e.Implicit, o.Implicit...)
 }

@@ -60,6 +60,9 @@ type inspection struct {
 
 // run parses the words after the program's name (or its subcommand's) by its entry.
 func (in *inspection) run(e *entry, words []Word) {
+	if implicit[e.name] {
+		in.executesMore()
+	}
 	in.entry, in.leads, in.rest, in.last, in.here = e, e.leads, e.rest, e.last, e.here
 	in.words, in.operands, in.ended, in.done = words, nil, false, false
 	if e.whole != "" {
@@ -137,6 +140,15 @@ func (in *inspection) unclear(word, why string) {
 func (in *inspection) stop(word, why string) {
 	in.unclear(word, why)
 	in.done, in.used = true, true
+}
+
+// code adds a file that the program executes.
+func (in *inspection) code(w Word) {
+	n := len(in.out.Files)
+	in.file(w, Read)
+	for i := range in.out.Files[n:] {
+		in.out.Files[n+i].Code = true
+	}
 }
 
 func (in *inspection) call(argv []Word) {

@@ -130,3 +130,12 @@ func parseWord(line string) (Word, string) {
 	w := Word{Text: text, Known: known, Prefix: prefix, Many: many}
 	return w, line[i:]
 }
+
+// TestImplicit checks that each name has an entry.
+func TestImplicit(t *testing.T) {
+	for name := range implicit {
+		if named(name) == nil {
+			t.Errorf("%s isn't in the tables", name)
+		}
+	}
+}

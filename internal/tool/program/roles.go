@@ -25,6 +25,8 @@ func init() {
 		"done":        func(in *inspection, _, _ Word) { in.used = true },
 		"stop":        func(in *inspection, _, _ Word) { in.done, in.used = true, true },
 		"read":        func(in *inspection, w, _ Word) { in.file(w, Read) },
+		"source":      func(in *inspection, w, _ Word) { in.code(w) },
+		"implicit":    func(in *inspection, _, _ Word) { in.executesMore() },
 		"list":        func(in *inspection, w, _ Word) { in.file(w, Read) },
 		"write":       func(in *inspection, w, _ Word) { in.file(w, Write) },
 		"delete":      func(in *inspection, w, _ Word) { in.file(w, Delete) },
@@ -238,6 +240,7 @@ func applyModule(in *inspection, w, shown Word) {
 		return
 	}
 	in.name = "python -m " + w.Text
+	in.executesMore() // a module of this name may be in the folder
 	if e := named("python/" + w.Text); e != nil {
 		in.done, in.used = false, false
 		in.run(e, words)

@@ -181,7 +181,9 @@ func takeClass(in *inspection, w Word, _ []Word) {
 	case strings.HasPrefix(w.Text, "@"):
 		in.unclear(w.Text, "is a file with options for java")
 	case strings.HasSuffix(w.Text, ".java"):
-		in.file(w, Read)
+		in.code(w)
+	default:
+		in.executesMore()
 	}
 }
 
@@ -190,7 +192,7 @@ func takeGoFile(in *inspection, w Word, _ []Word) {
 	if !w.Known {
 		in.unclear(w.Text, "is a program for go, and isn't known")
 	} else if strings.HasSuffix(w.Text, ".go") {
-		in.file(w, Read)
+		in.code(w)
 	}
 }
 
@@ -204,7 +206,7 @@ func takeScript(in *inspection, w Word, _ []Word) {
 	case strings.Contains(w.Text, "://"):
 		in.unclear(w.Text, "is code from another machine")
 	default:
-		in.file(w, Read)
+		in.code(w)
 	}
 }
 
