@@ -72,7 +72,8 @@ const layers = `
 1 tool/schema: tool/strictjson github.com/go-json-experiment/json
 4 tool/callstate: policy/toolset tool/approval tool/constraint tool/message golang.org/x/sys
 3 tool/constraint: policy/toolset
-3 tool/hook: event ownprogram policy/fspath policy/toolset proc tool/strictjson golang.org/x/sys
+3 tool/binding: policy/fspath printable tool/message tool/program tool/shell golang.org/x/sys
+4 tool/hook: ownprogram policy/fspath policy/toolset printable proc tool/binding tool/strictjson golang.org/x/sys
 0 tool/hook/endpoint:
 3 tool/visibility: policy/toolset
 3 seccomp: policy golang.org/x/sys

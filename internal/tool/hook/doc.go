@@ -5,6 +5,9 @@
 // all that toolguard itself was started with) are never the call's. A program without a slash in its name is searched for in the absolute folders
 // of PATH.
 //
+// A session may be able to write a hook's program, as the policy's file is often in the workspace. Seal finds that out before each run. What the
+// program loads in turn has to be where no session can write.
+//
 // # Before a call
 //
 // Any doubt is a block: a status other than 0 or 200, a signal, no answer, one that isn't exactly one of the known objects, more than 1 MiB, a

@@ -11,8 +11,8 @@ import (
 	"path"
 	"sync"
 
-	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
+	"github.com/toolguard/toolguard/internal/printable"
 )
 
 // Runner runs hooks. It is safe for concurrent use. The zero Runner has no URL, so that each hook with one fails.
@@ -21,6 +21,9 @@ type Runner struct {
 
 	// URL posts a body to an address and returns the answer. Its error is the hook's failure. It returns soon after the context is done.
 	URL func(ctx context.Context, address string, body []byte) (status int, answer []byte, err error)
+
+	// Check is called before a program is started, and its error is the hook's failure; nil accepts all. Seal returns one.
+	Check func(*toolset.Hook) error
 
 	// Failed is called for each failure of an after-hook, from any goroutine; nil ignores them.
 	Failed func(*Failure)
@@ -164,7 +167,7 @@ func clip(text string, most int) string {
 	if len(text) > most {
 		text = text[:most] + "…"
 	}
-	return event.Plain(text)
+	return printable.Clean(text)
 }
 
 // Name is the name of a hook in messages: the base name of the program, or the host and path of the address, without its query.
@@ -198,6 +201,11 @@ func (r *Runner) send(ctx context.Context, h *toolset.Hook, body []byte, isGood 
 
 func (r *Runner) exchange(ctx context.Context, h *toolset.Hook, body []byte, isGood func(status int) bool) ([]byte, error) {
 	if h.URL == "" {
+		if r.Check != nil {
+			if err := r.Check(h); err != nil {
+				return nil, err
+			}
+		}
 		return runProgram(ctx, h, r.Env, body)
 	}
 	if r.URL == nil {
