@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/policy/toolset"
@@ -27,7 +28,7 @@ type policyHooks struct {
 func NewHooks(set *toolset.Set, session string, env []string, record *Recorder) Hooks {
 	h := &policyHooks{session: session, record: record}
 	h.before, h.after = set.Hooks()
-	h.Runner = &hook.Runner{Env: env, URL: hook.Ship(env), Failed: record.AfterFailed}
+	h.Runner = &hook.Runner{Env: env, URL: hook.Ship(env), Check: hook.Seal(slices.Concat(h.before, h.after), env), Failed: record.AfterFailed}
 	return h
 }
 
