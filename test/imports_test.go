@@ -22,7 +22,7 @@ const layers = `
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 8 daemon: api audit cgroup cgroup/managed daemon/forward daemon/peer daemon/systemd event kernelaudit landlock loader loader/cgroupsock loader/image metrics
 	policy policy/hostfs policy/policyfile proc session/denials session/network tool/message github.com/pelletier/go-toml/v2 golang.org/x/sys
-8 calls: calls/serve event grant policy policy/explain policy/fspath policy/toolset tool tool/approval tool/callstate tool/gate tool/hook tool/message tool/strictjson
+8 calls: calls/serve event grant policy policy/explain policy/fspath policy/toolset tool tool/approval tool/binding tool/callstate tool/gate tool/hook tool/message tool/strictjson
 7 session: api cgroup darwin darwin/oslog darwin/sandboxexec egress/control egress/loopback egress/message event kernelaudit landlock
 	loader loader/cgroupsock loader/image policy policy/fspath seccomp session/backend session/denials session/launch session/launch/forkexec session/launch/forkexec/nofile session/network
 	golang.org/x/sys

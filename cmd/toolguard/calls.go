@@ -94,7 +94,8 @@ func (s *callServer) begin(of session.Serving, c *policy.Compiled) (*session.Ser
 	notice := func(text string) { s.app.err.Message("%s", text) }
 	config := calls.Config{
 		Session: of.ID, Agent: s.flags.Agent, Engine: s.engine, Approvals: approval.New(approval.RealClock(), rand.Reader), Stored: s.approvals,
-		Hooks: calls.NewHooks(s.engine.Set, of.ID, os.Environ(), record), Bind: calls.BindTo(of.Env, c), Record: record,
+		Hooks: calls.NewHooks(s.engine.Set, of.ID, os.Environ(), record), Record: record,
+		Bind: &calls.Binder{Env: of.Env, Shell: s.engine.Gate.Shell, Workspace: c.Workspace, Home: policyload.Home()},
 	}
 	if table := s.engine.Set.Approvals(s.flags.Agent); table.Given {
 		config.Grants = &calls.Grants{

@@ -20,20 +20,6 @@ import (
 	"github.com/toolguard/toolguard/internal/tool/message"
 )
 
-// Bound is what the approval of a call is bound to, beyond its arguments.
-type Bound struct {
-	Argv      []string // nil for a call that runs no command
-	Cwd       string
-	Exe       *message.File
-	Files     []message.File
-	EnvSHA256 string
-	WhyOnce   string       // why it can't be allowed once and for all; "": it can
-	Check     func() error // whether the files are still the same
-}
-
-// Binder determines what the approval of a call is bound to.
-type Binder func(c *gate.Call, s *toolset.Settings) (*Bound, error)
-
 // maxShown is how many bytes of a call's arguments a person sees. An approval is bound to all of them.
 const maxShown = 8 << 10
 
@@ -56,7 +42,7 @@ func (s *Service) approve(ctx context.Context, l *call, life *tool.Life) func(*t
 	if !table.Given {
 		return rejected("the call needs an approval, and the policy has no [approvals], so nobody is asked: %s", life.Answer.Message)
 	}
-	b, err := s.Bind(c, settings)
+	b, err := s.Bind.bind(c, settings)
 	if err != nil {
 		return func(l *tool.Life) { l.Failed(fmt.Errorf("find out what an approval would be bound to: %w", err)) }
 	}
@@ -83,7 +69,7 @@ func (s *Service) approve(ctx context.Context, l *call, life *tool.Life) func(*t
 	case *decision == message.Deny:
 		return rejected("a person denied it (%s)", who(by))
 	}
-	if err := b.Check(); err != nil {
+	if err := b.check(); err != nil {
 		return rejected("it was approved, and then %v", err)
 	}
 	return func(l *tool.Life) { l.Approved(true) }

@@ -49,7 +49,7 @@ type Config struct {
 	Approvals *approval.Set
 	Hooks     Hooks
 	Stored    *callstate.Approvals // the calls that were allowed once and for all
-	Bind      Binder
+	Bind      *Binder
 	Grants    *Grants // nil: no grants can be asked for
 	Record    *Recorder
 }

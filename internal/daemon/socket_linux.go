@@ -7,12 +7,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/user"
-	"path/filepath"
 	"strconv"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/daemon/systemd"
@@ -104,41 +100,8 @@ func Listen(path string) (l *net.UnixListener, metrics net.Listener, err error) 
 		}
 		return l, all[metricsSocket], nil
 	}
-	l, err = listen(path)
+	l, err = peer.Listen(path)
 	return l, all[metricsSocket], err
-}
-
-// listen makes the socket.
-func listen(path string) (*net.UnixListener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the lock shows that no other toolguardd listens there
-		return nil, err
-	}
-	old := unix.Umask(0o177)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	unix.Umask(old)
-	if err != nil {
-		return nil, err
-	}
-	return l, share(path)
-}
-
-// share gives access to the group toolguard, if there is one.
-func share(path string) error {
-	g, err := user.LookupGroup("toolguard")
-	if err != nil {
-		return nil // root alone
-	}
-	gid, err := strconv.Atoi(g.Gid)
-	if err == nil {
-		err = os.Chown(path, 0, gid)
-	}
-	if err == nil {
-		err = os.Chmod(path, 0o660)
-	}
-	return err
 }
 
 // Watchdog reports to systemd that toolguardd isn't blocked (sd_watchdog_enabled(3)).

@@ -79,15 +79,12 @@ func (j *judge) environment(v *value) bool {
 	if k := j.Settings.Kind; k != "execute" && k != "" || v.role == roleText || v.in == nil {
 		return false
 	}
-	isEnv := func(key string) bool {
-		return slices.Contains(environments, strings.NewReplacer("_", "", "-", "").Replace(fold(key)))
-	}
 	name, text := v.key, program.Literal(v.text)
 	switch {
-	case isEnv(v.in.key) && slices.Contains([]string{"name", "key"}, fold(v.key)):
+	case isEnvironment(v.in.key) && slices.Contains([]string{"name", "key"}, fold(v.key)):
 		name, text = v.text, program.Word{Text: v.text}
-	case isEnv(v.in.key):
-	case isEnv(v.key):
+	case isEnvironment(v.in.key):
+	case isEnvironment(v.key):
 		before, after, _ := strings.Cut(v.text, "=")
 		name, text = before, program.Literal(after)
 	default:

@@ -124,7 +124,7 @@ func (j *judge) arguments() error {
 		}
 		j.dir = absolute(j.Policy.Workspace, list[len(list)-1])
 	}
-	w, err := values(j.Call.Arguments, j.roles())
+	w, err := values(j.Call.Arguments, rolesOf(j.Settings))
 	if err != nil {
 		return err
 	}
@@ -139,14 +139,14 @@ func (j *judge) arguments() error {
 	return nil
 }
 
-// roles are those of the tool's arguments. A tool without a kind could execute something, so that it has further arguments of a command. One
+// rolesOf are those of the tool's arguments. A tool without a kind could execute something, so that it has further arguments of a command. One
 // that executes something does it in a folder that it's given.
-func (j *judge) roles() map[string]string {
-	roles := maps.Clone(j.Settings.Parameters)
-	switch j.Settings.Kind {
+func rolesOf(s *toolset.Settings) map[string]string {
+	roles := maps.Clone(s.Parameters)
+	switch s.Kind {
 	case "execute":
 		for _, name := range []string{"directory", "dir", "folder"} {
-			if _, own := j.Settings.Rules["parameters."+name]; !own {
+			if _, own := s.Rules["parameters."+name]; !own {
 				roles[name] = roleCwd
 			}
 		}
