@@ -30,4 +30,5 @@ var orders = map[string]func() (any, error){
 	"signal all without a scope": signalUnscoped,
 	"signal all with a scope":    signalScoped,
 	"supervise one command":      superviseOne,
+	"reap others' children":      reapOthers,
 }

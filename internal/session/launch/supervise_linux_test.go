@@ -1,13 +1,18 @@
 package launch
 
 import (
+	"errors"
+	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 func TestSinceStop(t *testing.T) {
@@ -46,5 +51,44 @@ func TestSinceStop(t *testing.T) {
 	}
 	if got := sinceStop(pid); got != unchanged {
 		t.Errorf("in the second stop: %d", got)
+	}
+}
+
+// reapOthers waits for a command, and then for orphans, while children end that others have started. It returns what these got as statuses.
+func reapOthers() (any, error) {
+	start := func(text string) (*proc.Child, error) {
+		return proc.StartChild("/bin/sh", []string{"sh", "-c", text}, syscall.ProcAttr{Files: []uintptr{0, 1, 2}})
+	}
+	first, err := start("exit 3")
+	if err != nil {
+		return nil, err
+	}
+	later, err := start("sleep 0.5; exit 4")
+	if err != nil {
+		return nil, err
+	}
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "sleep 0.2; exit 5"}, &syscall.ProcAttr{})
+	if err != nil {
+		return nil, err
+	}
+	exit := new(Supervisor).await(pid)
+	statuses := []int{exit.Status.ExitStatus()}
+	if !reapUntil(time.Now().Add(time.Minute)) {
+		return nil, errors.New("children remain")
+	}
+	for _, c := range []*proc.Child{first, later} {
+		ws, err := c.Wait()
+		if err != nil {
+			return nil, err
+		}
+		statuses = append(statuses, ws.ExitStatus())
+	}
+	return statuses, nil
+}
+
+// TestReapOthers checks that the exit status of a child that isn't the command's isn't lost when all children are reaped.
+func TestReapOthers(t *testing.T) {
+	if got := childtest.Run[[]int](t, os.Getuid(), "reap others' children"); !slices.Equal(got, []int{5, 3, 4}) {
+		t.Errorf("statuses %v", got)
 	}
 }
