@@ -130,6 +130,7 @@ func TestFiles(t *testing.T) {
 		{"cat y.py", "bin/cat:", ""},                // it's read, not executed
 		{"tool y.py", "bin/tool: w/y.py", ""},       // who knows
 		{"tool --run=y.py", "bin/tool: w/y.py", ""}, // who knows
+		{"tool -ry.py @y.js -- -", "bin/tool: w/y.js w/y.py", ""},
 		{"$ ./x && python3 y.py", "-: bin/python3 bin/sh w/x w/y.py", ""},
 		{"$ bash$ ./x && python3 y.py", "bin/bash: bin/python3 bin/sh w/x w/y.py", ""},
 		{"$ posix$ tool", "bin/sh: bin/tool", ""},
@@ -340,6 +341,14 @@ func TestEnvironment(t *testing.T) {
 		}
 	}
 	tr := newTree(t)
+	for _, env := range [][]string{nil, {"PATH="}} {
+		if b, err := tr.of("w", env, "tool"); err != nil || b.Unique || !strings.Contains(b.Why, "no PATH") {
+			t.Errorf("%q: %s, %v", env, b.Why, err)
+		}
+		if b, err := tr.of("w", env, tr.top+"/bin/tool"); err != nil || !b.Unique || b.Exe == nil {
+			t.Errorf("%q, a path: %s, %v", env, b.Why, err)
+		}
+	}
 	for _, x := range []struct{ variable, why string }{
 		{"LD_PRELOAD=/x.so", "LD_PRELOAD, which makes programs execute other files"},
 		{"BASH_ENV=/x", "BASH_ENV"},

@@ -191,16 +191,28 @@ func (c *collector) arguments(name string, p *program.Call) {
 		if !ok {
 			return
 		}
-		values := []string{text}
-		if strings.HasPrefix(text, "-") {
-			if _, after, ok := strings.Cut(text, "="); ok {
-				values = append(values, after)
-			}
-		}
-		for _, v := range values {
+		for _, v := range values(text) {
 			c.argument(name, v, p.Dir)
 		}
 	}
+}
+
+// values are the names of files that an argument may have: itself, and after an option or "@".
+func values(text string) []string {
+	list := []string{text}
+	if strings.HasPrefix(text, "@") {
+		list = append(list, text[1:])
+	}
+	if !strings.HasPrefix(text, "-") {
+		return list
+	}
+	if _, after, ok := strings.Cut(text, "="); ok {
+		list = append(list, after)
+	}
+	if len(text) > 2 {
+		list = append(list, text[2:])
+	}
+	return list
 }
 
 func (c *collector) argument(name, text string, dir program.Word) {
@@ -268,8 +280,9 @@ func (c *collector) word(w, dir program.Word) {
 // lookUp binds a program by its name, as execvp(3) finds it, and the interpreter in its first line.
 func (c *collector) lookUp(name string, dir program.Word, depth int) *message.File {
 	search := c.variable("PATH")
-	if search == "" {
-		search = "/usr/bin:/bin"
+	if search == "" && !strings.Contains(name, "/") { // execvp(3) and shells have different defaults
+		c.doubt("the environment has no PATH, in which " + quote(name) + " is found")
+		return nil
 	}
 	for _, file := range fspath.Candidates(search, name) {
 		path, ok := c.path(file, dir)
