@@ -63,7 +63,7 @@ func startsFully(args []program.Word) bool {
 		case !strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "+"):
 			return false
 		case strings.HasPrefix(w.Text, "--"):
-			if strings.Contains(w.Text, "login") || strings.Contains(w.Text, "interactive") {
+			if strings.Contains(w.Text, "login") {
 				return true
 			}
 		case strings.ContainsAny(w.Text, "li"):
