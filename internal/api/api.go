@@ -91,6 +91,7 @@ type Session struct {
 	Started   time.Time `json:"started"`
 	State     State     `json:"state"`
 
+	Calls   bool   `json:"calls,omitempty"`   // its toolguard answers requests about calls and approvals
 	Network bool   `json:"network,omitempty"` // toolguardd enforces its network rules
 	Bundle  []byte `json:"bundle,omitempty"`  // of the session's certificate authority, in PEM; only in the answer to POST Sessions
 

@@ -63,6 +63,9 @@ func statusOf(err error) int {
 }
 
 func (s *Service) route(ctx context.Context, r *serve.Request) (any, error) {
+	if r.Peer.Confined && r.Peer.Session != s.Session { // on the socket outside, where nothing shows in which session it is
+		return nil, reject(403, "the client is confined, and isn't known to be in session %s: a process of a session asks at its own TOOLGUARD_SOCKET", s.Session)
+	}
 	wait, err := waitOf(r)
 	if err != nil {
 		return nil, err

@@ -112,7 +112,7 @@ func (r *Recorder) Failed(c *gate.Call, err error) {
 // Rejected records a request that its sender may not make, or that contradicts another one.
 func (r *Recorder) Rejected(q *serve.Request, status int, err error) {
 	who := "a process of the session"
-	if !q.Peer.Confined {
+	if q.Peer.Session == "" {
 		who = fmt.Sprintf("process %d of user %d", q.Peer.PID, q.Peer.UID)
 	}
 	r.Emit(event.Event{

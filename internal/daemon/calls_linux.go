@@ -60,7 +60,7 @@ func (d *Daemon) forward(r *request) (any, error) {
 	if confined && r.Pattern == "POST "+message.Approvals+"/{id}" {
 		return nil, reject(403, "a confined process may not decide about approvals: a person does, outside of the session ('toolguard approvals')")
 	}
-	if !confined && r.Pattern == "GET "+message.Approvals && !r.URL.Query().Has("session") {
+	if ask := r.URL.Query(); !confined && r.Pattern == "GET "+message.Approvals && !ask.Has("session") && !ask.Has("since") { // versions are one session's
 		return d.forwarder.Approvals(r.Request, r.peer, d.serving(r.peer.UID), d.log), nil
 	}
 	s, err := d.callSession(r, confined)

@@ -182,6 +182,7 @@ func TestAllApprovals(t *testing.T) {
 		{1002, 0, "", ""},
 		{1000, 0, "?session=000000000000000b", "of b"},
 		{1000, 0xa, "", "of a"},
+		{1001, 0, "?since=1", "of d"},
 	} {
 		var list message.List
 		err := as(t, d, x.uid, x.session).Do(t.Context(), "GET", "/v1/approvals"+x.query, nil, &list)
@@ -192,6 +193,22 @@ func TestAllApprovals(t *testing.T) {
 		if got := strings.Join(ids, ", "); err != nil || got != x.want || list.Approvals == nil {
 			t.Errorf("%+v: %q, %v", x, got, err)
 		}
+	}
+}
+
+// The changes of several sessions' approvals have no common version.
+func TestChangesOfOneSession(t *testing.T) {
+	d, c := served(t, DefaultLimits)
+	serving(t, d, c, 0xa, 1000, "a")
+	serving(t, d, c, 0xb, 1000, "b")
+	user := as(t, d, 1000, 0)
+	wantStatus(t, user.Do(t.Context(), "GET", "/v1/approvals?since=0", nil, nil), 400, "of 000000000000000a, 000000000000000b")
+	for _, s := range d.all(1000) {
+		close(s.over) // there is nothing in the kernel
+	}
+	var list []api.Session
+	if err := user.Do(t.Context(), "GET", "/v1/sessions", nil, &list); err != nil || len(list) != 2 || !list[0].Calls || !list[1].Calls {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
 

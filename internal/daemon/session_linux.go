@@ -128,7 +128,7 @@ func (s *session) info() api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	info := s.record.Info
-	info.State = s.state
+	info.State, info.Calls = s.state, s.calls.IsServed()
 	if !s.isOver() {
 		c := s.kernel.Counts()
 		info.Tasks, info.Denied, info.Unreported = c.Living, c.Denied, c.Suppressed+c.Lost

@@ -186,13 +186,14 @@ func isAnswer(err error) bool {
 	return errors.As(err, &status)
 }
 
-// Found is an address at which a process answers.
+// Found is a session whose approvals are answered at an address.
 type Found struct {
 	Address string
-	Session string // "" of toolguardd, which answers for several
+	Session string
+	Daemon  bool // toolguardd answers there: the session's id is in the query, "session"
 }
 
-// Sockets finds the addresses at which the approvals of the user's sessions are answered: the user's sockets, and toolguardd's if it answers. The
+// Sockets finds the sessions of the user whose approvals are answered: at the user's sockets, and for other ones of toolguardd's at its socket. The
 // error is about folders that were rejected; the list has the others.
 func Sockets(ctx context.Context, home string, getenv func(string) string) ([]Found, error) {
 	return sockets(ctx, socket.Folders(home, getenv), api.Socket)
@@ -200,16 +201,26 @@ func Sockets(ctx context.Context, home string, getenv func(string) string) ([]Fo
 
 func sockets(ctx context.Context, folders []string, daemon string) (all []Found, err error) {
 	paths, err := socket.List(folders)
+	known := map[string]bool{}
 	for _, path := range paths {
-		all = append(all, Found{path, strings.TrimSuffix(filepath.Base(path), socket.Suffix)})
+		session := strings.TrimSuffix(filepath.Base(path), socket.Suffix)
+		all = append(all, Found{Address: path, Session: session})
+		known[session] = true
 	}
-	if _, e := os.Lstat(daemon); e == nil {
-		short, cancel := context.WithTimeout(ctx, sending)
-		defer cancel()
-		c := Client{Address: daemon}
-		defer c.Close()
-		if c.Do(short, "GET", api.Status, nil, nil) == nil {
-			all = append(all, Found{Address: daemon})
+	if _, e := os.Lstat(daemon); e != nil {
+		return all, err
+	}
+	short, cancel := context.WithTimeout(ctx, sending)
+	defer cancel()
+	c := Client{Address: daemon}
+	defer c.Close()
+	var sessions []api.Session
+	if c.Do(short, "GET", api.Sessions, nil, &sessions) != nil {
+		return all, err // this user may not ask, or it is stopping: its users have sockets of their own
+	}
+	for _, s := range sessions {
+		if s.Calls && !known[s.ID] {
+			all = append(all, Found{daemon, s.ID, true})
 		}
 	}
 	return all, err

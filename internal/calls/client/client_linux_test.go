@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -106,7 +107,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// All sockets are found on which a process listens, and toolguardd's if it answers. A folder that is rejected doesn't keep others out.
+// All sessions are found on whose sockets a process listens, and those of toolguardd that serve calls. A folder that is rejected doesn't keep others
+// out.
 func TestSockets(t *testing.T) {
 	dir := t.TempDir()
 	run, state, open := dir+"/run/toolguard", dir+"/state/toolguard/run", dir+"/open"
@@ -117,15 +119,16 @@ func TestSockets(t *testing.T) {
 		defer l.Close()
 	}
 	daemon, mute := dir+"/daemon", dir+"/mute"
-	answering(t, daemon, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+	const sessions = `[{"id":"two","calls":true},{"id":"four","calls":true},{"id":"five"}]`
+	answering(t, daemon, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(sessions), sessions))
 	answering(t, mute, "")
-	both := []Found{{run + "/one.sock", "one"}, {state + "/three.sock", "three"}, {state + "/two.sock", "two"}}
-	for d, want := range map[string][]Found{daemon: append(slices.Clone(both), Found{Address: daemon}), mute: both, dir + "/none": both} {
+	own := []Found{{run + "/one.sock", "one", false}, {state + "/three.sock", "three", false}, {state + "/two.sock", "two", false}}
+	for d, want := range map[string][]Found{daemon: append(slices.Clone(own), Found{daemon, "four", true}), mute: own, dir + "/none": own} {
 		if got, err := sockets(t.Context(), []string{run, state}, d); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("%+v, %v", got, err)
 		}
 	}
 	if got, err := sockets(t.Context(), []string{open, run}, mute); err == nil || !strings.Contains(err.Error(), "chmod 700") || len(got) != 1 {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("%+v, %v", got, err)
 	}
 }
