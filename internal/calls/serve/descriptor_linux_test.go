@@ -135,7 +135,8 @@ func TestSharedOpenFile(t *testing.T) {
 	childtest.Must(t, unix.SetNonblock(fds[1], false)) // the mode of the open file, which the server uses, too
 	ask("/wait")
 	<-h.waiting
-	childtest.Must(t, s.Close()) // returns
+	time.Sleep(100 * time.Millisecond) // by now the server reads again, to notice that the client disconnects
+	childtest.Must(t, s.Close())       // returns
 	<-h.canceled
 }
 
