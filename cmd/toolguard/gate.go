@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
+	"github.com/toolguard/toolguard/internal/calls"
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
@@ -87,7 +91,15 @@ func (a *app) engine(p *policyFlags, mode, state string) (*tool.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newEngine(p, c, store, mode)
+	e, err := newEngine(p, c, store, mode)
+	if err != nil {
+		return nil, err
+	}
+	hooks := calls.NewHooks(e.Set, "", os.Environ(), &calls.Recorder{Emit: func(event.Event) {}})
+	e.Hooks = func(c *gate.Call, risk string, recheck func(json.RawMessage) error) tool.HookResult {
+		return hooks.Before(context.Background(), c, risk, recheck)
+	}
+	return e, nil
 }
 
 // newEngine is all that decides about calls under a loaded policy. p is what loaded it, with a snapshot, so that the policies of all calls

@@ -23,6 +23,8 @@ import (
 // maxShown is how many bytes of a call's arguments a person sees. An approval is bound to all of them.
 const maxShown = 8 << 10
 
+var errCancelled = errors.New("the call was cancelled")
+
 // asked is what the decision about an approval needs.
 type asked struct {
 	call   *gate.Call // nil for a grant

@@ -3,14 +3,11 @@ package calls
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/tool"
 	"github.com/toolguard/toolguard/internal/tool/gate"
 )
-
-var errCancelled = errors.New("the call was cancelled")
 
 // live takes a call through its steps, until it's denied or may run.
 func (s *Service) live(ctx context.Context, l *call) {
@@ -83,18 +80,11 @@ func (s *Service) locked(c *gate.Call, do func(*gate.Call) (*gate.Answer, error)
 	return do(c)
 }
 
-// recheck judges a call with other arguments, before the next hook sees them.
+// recheck judges a call with other arguments.
 func (s *Service) recheck(c *gate.Call, arguments json.RawMessage) error {
-	other := *c
-	other.Arguments = arguments
-	a, err := s.locked(&other, s.Engine.Judge)
-	switch {
-	case err != nil:
-		return err
-	case a.Decision == gate.Deny:
-		return errors.New(a.Message)
-	}
-	return nil
+	s.judging.Lock()
+	defer s.judging.Unlock()
+	return s.Engine.Recheck(c, arguments)
 }
 
 // keep bounds the memory of arguments that hooks have changed: the oldest are lost first, and their calls denied. s.mu is locked.

@@ -9,10 +9,11 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 )
 
-// NotEnforced returns a key of the policy that an Engine doesn't enforce; nil for none.
+// NotEnforced returns a key of the policy that gate doesn't enforce; nil for none. It doesn't know with which arguments a call ran, so it runs no hook
+// after one.
 func NotEnforced(c *policy.Compiled) *policy.Key {
 	for i, k := range c.ToolKeys {
-		if strings.HasPrefix(strings.TrimPrefix(k.ID, "host."), "hooks.") || strings.HasSuffix(k.ID, ".enter") {
+		if strings.TrimPrefix(k.ID, "host.") == "hooks.after_tool_call" || !k.OnCalls() {
 			return &c.ToolKeys[i]
 		}
 	}

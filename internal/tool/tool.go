@@ -7,6 +7,7 @@ package tool
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -37,6 +38,9 @@ type Engine struct {
 	Home      string           // "" if it isn't known
 	Sandboxed bool             // this process is in a session
 	Store     constraint.Store // nil: the policy has no constraints that are counted
+
+	// Hooks runs the before-hooks for Answer; nil: there are none. A hook sees only arguments that recheck allows.
+	Hooks func(c *gate.Call, risk string, recheck func(json.RawMessage) error) HookResult
 
 	policies map[Scope]*policy.Compiled
 	settings map[string]*toolset.Settings
@@ -70,21 +74,58 @@ func kept[K comparable, V any](m *map[K]V, key K, load func() (V, error)) (V, er
 	return v, nil
 }
 
-// Answer judges a call, and counts it if it may run or if a person is asked about it. The error is one of the policy, of this machine or of
-// this program, and not the call's: the call doesn't run.
+// Answer takes a call through its life up to a person's decision, and counts it if it may run or if a person is asked about it. The error is one of
+// the policy, of this machine or of this program, and not the call's: the call doesn't run.
 func (e *Engine) Answer(c *gate.Call) (*gate.Answer, error) {
-	a, err := e.Judge(c)
-	if err != nil || a.Decision == gate.Deny {
-		return a, err
+	for l := NewLife(c); ; {
+		switch l.Step {
+		case Judge:
+			a, err := e.Judge(l.Call)
+			if err != nil {
+				return nil, err
+			}
+			l.Judged(a)
+		case Hooks:
+			r := HookResult{}
+			if e.Hooks != nil {
+				r = e.Hooks(l.Call, l.Answer.Risk, func(arguments json.RawMessage) error { return e.Recheck(l.Call, arguments) })
+			}
+			l.Hooked(r)
+		case Constraints:
+			l.Permitted(nil) // they are checked when the call is counted
+		case Denied:
+			return l.Answer, nil
+		default:
+			return e.counted(l)
+		}
 	}
-	d, err := e.Count(c)
-	if err != nil {
+}
+
+// counted counts a call, and returns its answer.
+func (e *Engine) counted(l *Life) (*gate.Answer, error) {
+	a := l.Answer
+	d, err := e.Count(l.Call)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if d != nil {
-		d.Risk, d.Root, a = a.Risk, a.Root, d
+	case d != nil:
+		d.Risk, d.Root = a.Risk, a.Root
+		return d, nil
+	case l.Rewritten:
+		a.Arguments = l.Call.Arguments
 	}
 	return a, nil
+}
+
+// Recheck judges a call with other arguments, before the next hook sees them. The error is why it's denied.
+func (e *Engine) Recheck(c *gate.Call, arguments json.RawMessage) error {
+	other := *c
+	other.Arguments = arguments
+	a, err := e.Judge(&other)
+	if err == nil && a.Decision == gate.Deny {
+		err = errors.New(a.Message)
+	}
+	return err
 }
 
 // Judge decides whether a call is of a visible tool, valid, and allowed by the gate. Nothing is counted. The error is as that of Answer.

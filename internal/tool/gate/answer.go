@@ -61,6 +61,8 @@ type Answer struct {
 	Path string // the deciding path as the call has it; "" for another target
 	Root string // the workspace
 
+	Arguments []byte // with which the call runs, if hooks have changed them; else nil
+
 	model string // the first line of ToModel
 }
 

@@ -9,7 +9,7 @@ import (
 func (a *Answer) JSON() *message.Answer {
 	out := &message.Answer{
 		Decision: a.Decision, Reason: a.Reason, Message: printable.Clean(a.Message), Capability: a.Capability, Declared: a.Declared,
-		Risk: a.Risk, Grants: append([]string{}, a.Grants...), Suggest: a.Suggest, Swallow: a.Swallow(), Rule: a.Rule.JSON(),
+		Risk: a.Risk, Grants: append([]string{}, a.Grants...), Suggest: a.Suggest, Swallow: a.Swallow(), Rule: a.Rule.JSON(), Arguments: a.Arguments,
 	}
 	if a.ID != "" {
 		out.ID = &a.ID

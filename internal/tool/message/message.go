@@ -51,6 +51,8 @@ type Answer struct {
 	Swallow    bool     `json:"should_swallow"`
 	ToModel    string   `json:"error_to_model,omitempty"`
 	Metadata   Metadata `json:"metadata"`
+
+	Arguments json.RawMessage `json:"arguments,omitempty"` // of gate's answer: with which the call runs, if hooks have changed them
 }
 
 // Metadata is the answer in the form that hosts store with a call.
