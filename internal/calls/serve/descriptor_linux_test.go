@@ -116,14 +116,14 @@ func TestSharedOpenFile(t *testing.T) {
 	childtest.Must(t, err)
 	defer f.Close()
 	fds := pair(t, unix.SOCK_STREAM)
-	defer unix.Close(fds[0])
+	ours := os.NewFile(uintptr(fds[0]), "ours")
+	defer ours.Close()
 	defer unix.Close(fds[1])
 	childtest.Must(t, unix.Sendmsg(int(f.Fd()), []byte{0}, unix.UnixRights(fds[1]), nil, 0))
 	ask := func(path string) {
-		_, err := unix.Write(fds[0], []byte("GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n"))
+		_, err := ours.Write([]byte("GET " + path + " HTTP/1.1\r\nHost: h\r\n\r\n"))
 		childtest.Must(t, err)
 	}
-	ours := os.NewFile(uintptr(fds[0]), "ours")
 	in := bufio.NewReader(ours)
 	ask("/peer")
 	r, err := http.ReadResponse(in, nil)
