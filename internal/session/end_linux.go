@@ -15,13 +15,13 @@ func (r *run) end(e launch.Exit) {
 	r.last = &e
 	r.wrapper.Store(0)
 	r.supervisor.AllowOutput()
+	r.endServing() // its hooks aren't the command's orphans
 	r.endEgress()
 	if r.cfg.Linger {
 		r.cfg.notice("the private TMPDIR %s stays, because remaining processes may use it", r.cfg.Policy.TmpDir)
 	} else {
 		r.endOrphans()
 	}
-	r.endServing()
 	r.thread.Close()
 	r.result.Code = launch.ExitCode(e.Status)
 	r.closeNetwork()
