@@ -116,7 +116,7 @@ func newEngine(p *policyFlags, c *policy.Compiled, store constraint.Store, mode 
 			q := p.Options
 			q.Ensure = false
 			q.Tool, q.Agent = s.Tool, s.Agent
-			q.Caller.Provider, q.Caller.Group, q.Caller.Depth = s.Provider, s.Group, uint16(min(s.Depth, 1<<16-1))
+			q.Caller.Provider, q.Caller.Model, q.Caller.Group, q.Caller.Depth = s.Provider, s.Model, s.Group, uint16(min(s.Depth, 1<<16-1))
 			if s.Parent {
 				q.Workspace = filepath.Dir(c.Workspace)
 			}

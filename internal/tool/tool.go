@@ -23,10 +23,10 @@ import (
 
 // Scope selects a policy: on behalf of which tool and caller.
 type Scope struct {
-	Tool                   string // "" for no tool's table
-	Agent, Provider, Group string
-	Depth                  int
-	Parent                 bool // the folder that contains the workspace counts as workspace
+	Tool                          string // "" for no tool's table
+	Agent, Provider, Model, Group string
+	Depth                         int
+	Parent                        bool // the folder that contains the workspace counts as workspace
 }
 
 // Engine answers calls.
@@ -280,7 +280,7 @@ func NeedsState(set *toolset.Set) *toolset.Rule {
 // request finds the policies under which the tool runs.
 func (e *Engine) request(c *gate.Call, s *toolset.Settings) (*gate.Request, error) {
 	r := &gate.Request{Call: c, Settings: s, Gate: e.Gate, Approvals: e.Set.Approvals(c.Agent), Files: e.Files, Home: e.Home}
-	scope := Scope{Tool: e.table(c), Agent: c.Agent, Provider: c.Provider, Group: c.Group, Depth: c.Depth}
+	scope := Scope{Tool: e.table(c), Agent: c.Agent, Provider: c.Provider, Model: c.Model, Group: c.Group, Depth: c.Depth}
 	var err error
 	if r.Policy, err = e.policy(scope); err != nil {
 		return nil, err

@@ -192,7 +192,7 @@ func (d *decoder) int(n *tomltree.Node, v reflect.Value, f *field) {
 func (d *decoder) string(n *tomltree.Node, v reflect.Value, f *field) {
 	if s, ok := d.text(n); ok {
 		if f != nil {
-			if words := f.words(); words != nil && !d.word(n.Off, s, words) {
+			if words := f.words(); len(words) > 0 && !d.word(n.Off, s, words) {
 				return
 			}
 		}

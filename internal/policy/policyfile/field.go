@@ -35,13 +35,8 @@ func (f *field) doc() string {
 	return f.tag.Get("doc")
 }
 
-// words is the closed list; nil for any text.
-func (f *field) words() []string {
-	if words := f.tag.Get("words"); words != "" {
-		return strings.Fields(words)
-	}
-	return nil
-}
+// words is the closed list; empty for any text.
+func (f *field) words() []string { return strings.Fields(f.tag.Get("words")) }
 
 // bounds returns the least and the greatest value of a number.
 func (f *field) bounds() (least, most int64) {

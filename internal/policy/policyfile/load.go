@@ -29,7 +29,7 @@ type Request struct {
 	Tool     string // the tool whose own access applies; "" for none
 	Agent    string // the name of the agent, for the layers of single agents, and so on
 	Profile  string
-	Provider string
+	Provider string // PROVIDER or PROVIDER/MODEL
 	Group    string
 	Depth    int // of sub-agents; 0 is the agent itself
 

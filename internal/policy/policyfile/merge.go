@@ -136,12 +136,15 @@ func (l *loader) pieces(f *File) []piece {
 	return append(out, l.toolPieces(f)...)
 }
 
-// ofProvider returns the stages of a provider. The names of providers are compared in any case.
+// ofProvider returns the stages of PROVIDER/MODEL, or else those of the provider. The names are compared in any case.
 func ofProvider(stages map[string]*Stage, provider string) (out []*Stage) {
 	for _, name := range slices.Sorted(maps.Keys(stages)) {
 		if strings.EqualFold(name, provider) {
 			out = append(out, stages[name])
 		}
+	}
+	if name, _, ok := strings.Cut(provider, "/"); ok && out == nil {
+		return ofProvider(stages, name)
 	}
 	return out
 }

@@ -251,6 +251,8 @@ path = "careful"
 pids = 7
 [[authorities.global.providers.openai.access.fs]]
 path = "openai"
+[[authorities.global.providers."OpenAI/gpt-5".access.fs]]
+path = "gpt-5"
 [[authorities.provider.Azure.access.fs]]
 path = "azure"
 [[authorities.group."*".access.fs]]
@@ -277,13 +279,15 @@ access.fs = [{ path = "wary" }]
 		"host: fs b read; global: fs global none; agent: fs coder none; session: fs a read":                          func(r *Request) { r.Agent = "coder" },
 		"host: fs b read; profile: fs careful none; global: fs global none; agent: ; session: fs a read":             func(r *Request) { r.Profile = "careful" },
 		"host: fs b read; global: fs global none | fs openai none; agent: ; session: fs a read":                      func(r *Request) { r.Provider = "openai" },
+		"host: fs b read; global: fs global none | fs gpt-5 none; agent: ; session: fs a read":                       func(r *Request) { r.Provider = "openai/gpt-5" },
+		"host: fs b read; global: fs global none | fs openai none; agent: ; session: fs a read ":                     func(r *Request) { r.Provider = "openai/gpt-4" },
 		"host: fs b read; provider: fs azure none; global: fs global none; agent: ; session: fs a read":              func(r *Request) { r.Provider = "azurE" },
 		"host: fs b read; profile: fs careful none; global: fs global none; agent: fs wary none; session: fs a read": func(r *Request) { r.Agent = "wary" }, // which the policy gives the profile
 		"host: fs b read; global: fs global none; agent: ; group: fs family none; session: fs a read":                func(r *Request) { r.Group = "family" },
 		"host: fs b read; global: fs global none; agent: ; group: fs anygroup none; session: fs a read":              func(r *Request) { r.Group = "work" },
 		"host: fs b read; global: fs global none; agent: ; subagent: fs sub none; session: fs a read":                func(r *Request) { r.Depth = 1 },
 	} {
-		if got := layers(change); got != want {
+		if got := layers(change); got != strings.TrimSuffix(want, " ") {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}
 	}

@@ -54,7 +54,7 @@ func (g *schemas) of(t reflect.Type, f *field) object {
 		}
 		return s
 	case reflect.String:
-		if f == nil || f.words() == nil {
+		if f == nil || len(f.words()) == 0 {
 			return text()
 		}
 		return object{"enum": f.words()}

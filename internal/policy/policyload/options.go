@@ -146,6 +146,9 @@ func (o *Options) request(dir, tmp string) policyfile.Request {
 		Workspace: o.Workspace, Limits: o.Limits, Command: o.Command, NoDetect: o.NoDetect,
 		System: runtime.GOOS, Dir: dir, Path: searchPath(), TmpDir: tmp,
 	}
+	if o.Caller.Model != "" {
+		r.Provider += "/" + o.Caller.Model
+	}
 	if !o.Reads {
 		r.NeverHome = homes()
 	}
