@@ -1,5 +1,5 @@
 // Command toolguard-ship sends toolguardd's audit to where events are collected: docs/sinks.md. It is a separate program, so that
-// the code for these receivers isn't in a process of root.
+// the code for these receivers isn't in a process of root. For the same reason, it shows notices about approvals on the desktop.
 package main
 
 import (
@@ -49,6 +49,9 @@ func main() {
 func run(args []string) error {
 	if len(args) > 0 && args[0] == "hook" {
 		return hook(args[1:], os.Stdin, os.Stdout)
+	}
+	if len(args) == 1 && args[0] == "notify" {
+		return showNotices(os.Stdin)
 	}
 	flags := flag.NewFlagSet("toolguard-ship", flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(flags.Output(), usage); flags.PrintDefaults() }
