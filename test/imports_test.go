@@ -11,13 +11,13 @@ import (
 // Packages of this module have no "internal/"; another module stands for all its packages. A package imports packages of lower
 // levels only. docs/ARCHITECTURE.md says what each is for.
 const layers = `
-9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/serve calls/socket darwin event grant jsonline policy policy/explain policy/hostfs
-	policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/visibility userfiles version
+9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/client calls/serve calls/socket darwin desktop event grant jsonline policy policy/explain policy/hostfs
+	policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch terminal tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/message tool/visibility userfiles version
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
-9 cmd/toolguard-ship: allowlist event ship tool/hook/endpoint version golang.org/x/sys
+9 cmd/toolguard-ship: allowlist desktop/notify event ship tool/hook/endpoint version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
 9 cmd/toolguardd: allowlist api audit audit/report daemon daemon/systemd egress/process loader version golang.org/x/sys
-8 cmd/toolguard/output: api audit/report darwin event grant printable policy policy/explain policy/toolset session session/backend session/denials
+8 cmd/toolguard/output: api audit/report calls/ask darwin event grant printable policy policy/explain policy/toolset session session/backend session/denials
 	tool/gate tool/message tool/visibility userfiles
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 8 daemon: api audit cgroup cgroup/managed daemon/forward daemon/peer daemon/systemd event kernelaudit landlock loader loader/cgroupsock loader/image metrics
@@ -68,6 +68,10 @@ const layers = `
 	github.com/go-json-experiment/json
 1 tool/approval: policy/tomltext tool/message
 0 tool/message:
+6 calls/ask: calls/client tool/message golang.org/x/text
+7 desktop: calls/ask ownprogram tool/message golang.org/x/sys
+8 desktop/notify: desktop github.com/godbus/dbus/v5
+7 terminal: calls/ask tool/message github.com/creack/pty golang.org/x/sys golang.org/x/term
 0 tool/patch:
 1 tool/schema: tool/strictjson github.com/go-json-experiment/json
 4 tool/callstate: policy/toolset tool/approval tool/constraint tool/message golang.org/x/sys

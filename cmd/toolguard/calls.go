@@ -113,7 +113,11 @@ func (s *callServer) begin(of session.Serving, c *policy.Compiled) (*session.Ser
 		_ = server.Close()
 		service.Close()
 	}
-	if _, err := server.Outside(socket.Folders(policyload.Home(), os.Getenv)); err != nil {
+	path, err := server.Outside(socket.Folders(policyload.Home(), os.Getenv))
+	if err == nil && s.flags.inner != nil {
+		err = s.flags.inner.Serves(path)
+	}
+	if err != nil {
 		end()
 		return nil, fmt.Errorf("make the socket for approvals: %w", err)
 	}

@@ -11,12 +11,15 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/calls/ask"
+	"github.com/toolguard/toolguard/internal/desktop"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/session"
 	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/launch"
+	"github.com/toolguard/toolguard/internal/terminal"
 )
 
 // execFlags are the flags of exec.
@@ -30,7 +33,9 @@ type execFlags struct {
 	dryRun  bool
 	json    bool
 	linger  bool
-	env     []string // what a coding agent gets that the environment doesn't have
+	ask     bool
+	inner   *terminal.Announce // of exec --ask: reports where the calls are served; nil without --ask
+	env     []string           // what a coding agent gets that the environment doesn't have
 	begin   func(backend.Report, *policy.Compiled)
 
 	unrecorded bool // the command wasn't started, as no event can be written
@@ -85,6 +90,7 @@ func (f *execFlags) defineRun(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.events, "events", "", "append events to `FILE`; - is standard output, fd:N an open descriptor")
 	choiceFlag(cmd, &f.format, "format", "how events are written", "ocsf", "ocsf-1.8", "ecs", "text")
 	choiceFlag(cmd, &f.report, "report", "when to report denials; auto: when there are some; json: always, as one line of JSON", "auto", "always", "never", "json")
+	cmd.Flags().BoolVar(&f.ask, "ask", false, "ask on this terminal about calls and grants that wait for a person")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be enforced and start nothing")
 	cmd.Flags().StringVar(&f.Limits, "limits", "", "limits `K=V,…` in addition to the policy's, such as memory=1GiB,pids=64; the smaller one applies")
 	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "no remarks: on what isn't enforced, on rules that match nothing, on which policy is used, on denials that can't be seen")
@@ -96,6 +102,8 @@ func (f *execFlags) checkSupport(cmd *cobra.Command) error {
 	switch {
 	case f.json && !f.dryRun:
 		return usagef(cmd, "--json goes with --dry-run")
+	case f.ask && f.dryRun:
+		return usagef(cmd, "--ask goes with a command, not with --dry-run")
 	}
 	for _, fd := range f.passFDs {
 		if fd < 3 {
@@ -115,6 +123,11 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	a.quiet = f.quiet
 	if f.dryRun {
 		return a.dryRun(f)
+	}
+	if f.ask {
+		if f.inner = terminal.Inner(); f.inner == nil {
+			return askAtTerminal()
+		}
 	}
 	f.Ensure, f.Snapshot = true, hostfs.NewSnapshot()
 	if launch.HasChildren() {
@@ -187,6 +200,20 @@ func exitCode(err error) int {
 		return s.code
 	}
 	return exitNotStarted
+}
+
+// askAtTerminal runs this command line again, and asks at the terminal what its session's calls wait for.
+func askAtTerminal() error {
+	var notices desktop.Notices
+	defer notices.Close()
+	code, err := terminal.Run(terminal.Config{
+		Args: os.Args[1:], Appeared: notices.Notify,
+		Source: func(address string) (ask.Source, error) { return ask.Connect(address), nil },
+	})
+	if err == nil && code != 0 {
+		err = exitStatus(code)
+	}
+	return err
 }
 
 // begins reports what isn't enforced, unless --quiet.

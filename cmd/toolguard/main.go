@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/session/launch"
+	"github.com/toolguard/toolguard/internal/terminal"
 )
 
 // The setting above stops the runtime from polling the cgroup's processor limit, which this program doesn't need. Only GOMAXPROCS
@@ -13,6 +14,9 @@ import (
 func main() {
 	if len(os.Args) == 4 && os.Args[1] == launch.StageFlag {
 		os.Exit(launch.RunStage(os.Args[2:]))
+	}
+	if code, ok := terminal.RunMonitor(); ok {
+		os.Exit(code)
 	}
 	launch.RunLimitStage()
 	growStack()

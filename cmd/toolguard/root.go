@@ -94,6 +94,8 @@ func tops() []top {
 		{"gate", policies, newGate},
 		{"why", policies, newWhy},
 		{"allow", policies, newAllow},
+		{"approvals", happened, newApprovals},
+		{"request", happened, newRequest},
 		{"sessions", happened, newSessions},
 		{"events", happened, newEvents},
 		{"report", happened, newReport},
