@@ -116,7 +116,10 @@ func (o *Options) Load(tmp string) (*policy.Compiled, error) {
 	o.Document = doc
 	src.Own = o.ownFolders()
 	if o.UserPolicy != "" {
-		grantRead(src, o.UserPolicy)
+		grantRuntime(src, o.UserPolicy, policy.Read)
+	}
+	if exe, err := os.Executable(); err == nil && len(src.ToolKeys) > 0 { // 'toolguard request' in the session
+		grantRuntime(src, exe, policy.Read|policy.Execute)
 	}
 	if o.Ensure {
 		if err := policyfile.Ensure(src); err != nil {
@@ -184,11 +187,11 @@ func (o *Options) ownFolders() []string {
 	return own
 }
 
-// grantRead lets the session read its own policy, which a toolguard in the session uses, too.
-func grantRead(src *policy.Source, file string) {
+// grantRuntime lets the session use a file that a toolguard in the session needs, too.
+func grantRuntime(src *policy.Source, file string, caps policy.Caps) {
 	for i := range src.Layers {
 		if l := &src.Layers[i]; l.Authority == policy.Session && len(l.Runtime) > 0 {
-			l.Runtime = append(slices.Clip(l.Runtime), policy.FSRule{Path: file, Caps: policy.Read, Optional: true, Position: policy.Position{File: policy.UserFolders}})
+			l.Runtime = append(slices.Clip(l.Runtime), policy.FSRule{Path: file, Caps: caps, Optional: true, Position: policy.Position{File: policy.UserFolders}})
 		}
 	}
 }
