@@ -34,6 +34,9 @@ type callServer struct {
 // serveCalls prepares to serve a session's calls, and returns the policy with the rules that were given for this start. It's nil for a policy
 // that is about no calls.
 func (a *app) serveCalls(f *execFlags, c *policy.Compiled) (*callServer, *policy.Compiled, error) {
+	if f.ask && !f.Document.Tools().Approvals(f.Agent).Given {
+		return nil, nil, errors.New("--ask: the policy has no [approvals], so nobody would be asked: add it, for example [approvals] with timeout = \"2m\"; 'toolguard policy init' writes a policy to begin with")
+	}
 	if !slices.ContainsFunc(c.ToolKeys, func(k policy.Key) bool { return k.OnCalls() }) {
 		return nil, c, nil
 	}

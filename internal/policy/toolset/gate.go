@@ -65,7 +65,7 @@ func (s *Set) Approvals(agent string) *Approvals {
 	for _, l := range s.Layers {
 		t := l.Approvals.of(agent)
 		a.authors = append(a.authors, t)
-		a.Given = a.Given || len(t.Keys) > 0 || len(l.Approvals.Agents) > 0
+		a.Given = a.Given || t.Keys != nil || len(l.Approvals.Agents) > 0
 		a.strictest(&a.Security, "security", securities, t.Security, t)
 		a.strictest(&a.Ask, "ask", asks, t.Ask, t)
 		a.strictest(&a.AskFallback, "ask_fallback", securities, t.AskFallback, t)
