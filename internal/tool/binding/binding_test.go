@@ -328,7 +328,7 @@ func TestEnvironment(t *testing.T) {
 		same bool
 	}{
 		{[]string{"B=2", "A=1"}, true},
-		{[]string{"A=1", "B=2", "TOOLGUARD_SOCKET=x", "SHLVL=3", "_=y", "PWD=/", "TMPDIR=/t"}, true},
+		{[]string{"A=1", "B=2", "TOOLGUARD_SOCKET=x", "SHLVL=3", "_=y", "PWD=/", "TMPDIR=/t", "TMUX_TMPDIR=/t"}, true},
 		{[]string{"A=1", "B=3"}, false},
 		{[]string{"A=1"}, false},
 		{[]string{"A=1", "B=2", "C="}, false},

@@ -9,7 +9,7 @@ import (
 
 // ownVariables change by themselves from one session, terminal or login to the next, and name no code. The working directory is bound itself.
 var ownVariables = map[string]bool{
-	"_": true, "SHLVL": true, "PWD": true, "OLDPWD": true, "TMPDIR": true, "COLUMNS": true, "LINES": true, "WINDOWID": true,
+	"_": true, "SHLVL": true, "PWD": true, "OLDPWD": true, "TMPDIR": true, "TMUX_TMPDIR": true, "COLUMNS": true, "LINES": true, "WINDOWID": true,
 	"TERM_SESSION_ID": true, "TMUX": true, "TMUX_PANE": true, "STY": true, "INVOCATION_ID": true, "JOURNAL_STREAM": true, "SYSTEMD_EXEC_PID": true,
 	"XDG_SESSION_ID": true, "SSH_CLIENT": true, "SSH_CONNECTION": true, "SSH_TTY": true, "SSH_AUTH_SOCK": true, "SSH_AGENT_PID": true,
 }
