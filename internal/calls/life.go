@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/tool"
@@ -94,10 +95,15 @@ func (s *Service) keep(l *call) {
 	}
 	s.release(l)
 	l.size = len(l.life.Call.Arguments)
-	s.kept += l.size
+	kept := &s.kept[side(l.confined)]
+	*kept += l.size
 	s.order = append(s.order, l)
-	for len(s.order) > maxRewrites || s.kept > maxKept && len(s.order) > 0 {
-		old := s.order[0]
+	for {
+		first := slices.IndexFunc(s.order, func(o *call) bool { return o.confined == l.confined })
+		if len(s.order) <= maxRewrites && *kept <= maxKept || first < 0 {
+			return
+		}
+		old := s.order[first]
 		s.release(old)
 		ran := old.life.Step == tool.Running
 		old.life.Lost()

@@ -18,9 +18,9 @@ import (
 
 // The bounds of a session's calls.
 const (
-	maxOpen     = 256
+	maxOpen     = 256 // of the confined clients, and of the others
 	maxRewrites = 1024
-	maxKept     = 64 << 20         // bytes of the arguments of open calls
+	maxKept     = 64 << 20         // bytes of the arguments of open calls, of each of the two
 	grace       = 15 * time.Second // how long a denied call is known
 )
 
@@ -33,7 +33,7 @@ type Service struct {
 	mu    sync.Mutex
 	open  map[string]*call // by the id; calls that were denied lately, too
 	order []*call          // those with changed arguments, the oldest first
-	kept  int              // bytes of arguments
+	kept  [2]int           // bytes of the arguments of unconfined and confined clients
 	asked map[string]*asked
 
 	ctx   context.Context
@@ -128,27 +128,39 @@ func (s *Service) begin(c *gate.Call, digest string, confined bool) (*call, erro
 		}
 		s.forget(l)
 	}
-	switch n := s.running(); {
+	switch n := s.running(confined); {
 	case s.ctx.Err() != nil:
 		return nil, reject(503, "the session has ended")
 	case n >= maxOpen:
-		return nil, reject(429, "the session has %d open calls, the most that it may have: report the results of some", maxOpen)
-	case s.kept+len(c.Arguments) > maxKept:
-		return nil, reject(429, "the arguments of the session's open calls have the most bytes that they may have: report the results of some")
+		return nil, reject(429, "%s have %d open calls, the most that they may have: report the results of some", clients(confined), maxOpen)
+	case s.kept[side(confined)]+len(c.Arguments) > maxKept:
+		return nil, reject(429, "the arguments of the open calls of %s have the most bytes that they may have: report the results of some", clients(confined))
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	l := &call{life: tool.NewLife(c), submitted: digest, confined: confined, cancel: cancel, changed: make(chan struct{}), size: len(c.Arguments)}
 	s.open[c.ID] = l
-	s.kept += l.size
+	s.kept[side(confined)] += l.size
 	s.lives.Add(1)
 	go s.live(ctx, l)
 	return l, nil
 }
 
-// running counts the open calls without those that were denied. s.mu is locked.
-func (s *Service) running() (n int) {
+// side is the index of the limits of a client: confined ones, which may be hostile, have limits of their own.
+func side(confined bool) int {
+	if confined {
+		return 1
+	}
+	return 0
+}
+
+func clients(confined bool) string {
+	return [2]string{"the processes outside the session", "the session's processes"}[side(confined)]
+}
+
+// running counts the open calls of a side without those that were denied. s.mu is locked.
+func (s *Service) running(confined bool) (n int) {
 	for _, l := range s.open {
-		if l.life.Step != tool.Denied {
+		if l.confined == confined && l.life.Step != tool.Denied {
 			n++
 		}
 	}
@@ -177,7 +189,7 @@ func (s *Service) forget(l *call) {
 
 // release frees the arguments of a call. s.mu is locked.
 func (s *Service) release(l *call) {
-	s.kept -= l.size
+	s.kept[side(l.confined)] -= l.size
 	l.size = 0
 	s.order = slices.DeleteFunc(s.order, func(o *call) bool { return o == l })
 }
