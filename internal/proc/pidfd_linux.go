@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -54,7 +55,12 @@ func (p *Process) Close() {
 }
 
 // Alive returns an error if the process has ended.
-func (p *Process) Alive() error { return p.Signal(0) }
+func (p *Process) Alive() error {
+	if err := p.Signal(0); !errors.Is(err, unix.EPERM) { // that of another user's process, which the kernel has found
+		return err
+	}
+	return nil
+}
 
 func (p *Process) Signal(sig unix.Signal) error {
 	return unix.PidfdSendSignal(p.FD, sig, nil, 0)
