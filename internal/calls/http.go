@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -155,7 +156,7 @@ func (s *Service) checkCaller(c *gate.Call, confined bool) error {
 	return nil
 }
 
-// cutWait takes wait_ms out of a call.
+// cutWait takes wait_ms out of a call, and returns the call with its keys in order and without blanks: the same call has the same text.
 func cutWait(text []byte) ([]byte, time.Duration, error) {
 	if err := strictjson.Check(text); err != nil {
 		return nil, 0, &gate.BadCall{Err: err}
@@ -164,17 +165,16 @@ func cutWait(text []byte) ([]byte, time.Duration, error) {
 	if err != nil {
 		return nil, 0, &gate.BadCall{Err: err}
 	}
-	value, ok := keys["wait_ms"]
-	if !ok {
-		return text, 0, nil
-	}
 	var n int64
-	if json.Unmarshal(value, &n) != nil || n < 0 || n > maxWait.Milliseconds() {
+	if value, ok := keys["wait_ms"]; ok && (json.Unmarshal(value, &n) != nil || n < 0 || n > maxWait.Milliseconds()) {
 		return nil, 0, reject(400, "wait_ms is a number of milliseconds, at most %d", maxWait.Milliseconds())
 	}
 	delete(keys, "wait_ms")
-	text, err = json.Marshal(keys)
-	return text, time.Duration(n) * time.Millisecond, err
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // people read it
+	err = e.Encode(keys)
+	return b.Bytes(), time.Duration(n) * time.Millisecond, err
 }
 
 // read reads a body with known keys alone.
