@@ -24,6 +24,9 @@ const maxWait = 24 * time.Hour
 // Serve answers a request.
 func (s *Service) Serve(ctx context.Context, r *serve.Request) (status int, body any) {
 	body, err := s.route(ctx, r)
+	if errors.Is(err, context.Canceled) { // the client has disconnected, or the server is closed
+		err = reject(503, "the session has ended")
+	}
 	if err != nil {
 		status := statusOf(err)
 		if status == 403 || status == 409 {
@@ -226,9 +229,12 @@ func (s *Service) list(ctx context.Context, r *serve.Request, wait time.Duration
 	if err != nil {
 		return nil, reject(400, "since is the version of an earlier answer, or 0")
 	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	until, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	changed, version := s.Approvals.Changes(client, since, ctx.Done())
+	changed, version := s.Approvals.Changes(client, since, until.Done())
+	if len(changed) == 0 && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	return &message.List{Approvals: list(changed), Version: version}, nil
 }
 
@@ -236,10 +242,12 @@ func list(all []message.Approval) []message.Approval { return append([]message.A
 
 // decision waits for a decision.
 func (s *Service) decision(ctx context.Context, id string, confined bool, wait time.Duration) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	until, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	d, err := s.Approvals.Wait(s.client(confined), id, ctx.Done())
+	d, err := s.Approvals.Wait(s.client(confined), id, until.Done())
 	switch {
+	case errors.Is(err, approval.ErrPending) && ctx.Err() != nil:
+		return nil, ctx.Err()
 	case errors.Is(err, approval.ErrPending):
 		return &message.Decided{Pending: true}, nil
 	case err != nil:
