@@ -89,15 +89,15 @@ func (s *Service) route(ctx context.Context, r *serve.Request) (any, error) {
 	case "POST " + message.Calls:
 		return s.submit(ctx, r)
 	case "GET " + message.Calls + "/ID":
-		return s.State(ctx, id, wait)
+		return s.State(ctx, id, r.Peer.Confined, wait)
 	case "POST " + message.Calls + "/ID" + message.Result:
 		end, err := parseEnd(r.Body)
 		if err != nil {
 			return nil, err
 		}
-		return nil, s.End(id, end)
+		return nil, s.End(id, r.Peer.Confined, end)
 	case "POST " + message.Calls + "/ID" + message.Cancel:
-		return nil, s.Cancel(id)
+		return nil, s.Cancel(id, r.Peer.Confined)
 	case "POST " + message.Approvals:
 		return s.request(ctx, r)
 	case "GET " + message.Approvals:

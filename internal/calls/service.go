@@ -121,7 +121,7 @@ func (s *Service) begin(c *gate.Call, digest string, confined bool) (*call, erro
 	s.sweep(time.Now())
 	if l := s.open[c.ID]; l != nil {
 		switch {
-		case l.submitted == digest:
+		case l.submitted == digest && l.confined == confined:
 			return l, nil
 		case l.life.Step != tool.Denied:
 			return nil, reject(409, "the id %q is that of another call, which hasn't ended", c.ID)
@@ -195,18 +195,25 @@ func (s *Service) release(l *call) {
 }
 
 // State returns a call's state, as soon as it's decided or the time is up.
-func (s *Service) State(ctx context.Context, id string, most time.Duration) (*message.State, error) {
+func (s *Service) State(ctx context.Context, id string, confined bool, most time.Duration) (*message.State, error) {
 	s.mu.Lock()
 	s.sweep(time.Now())
-	l := s.open[id]
+	l, err := s.find(id, confined)
 	s.mu.Unlock()
-	if l == nil {
-		return nil, noCall(id)
+	if err != nil {
+		return nil, err
 	}
 	return s.wait(ctx, l, most)
 }
 
-func noCall(id string) error { return reject(404, "there is no open call %q", id) }
+// find returns an open call. Confined clients have no access to the calls of others: they could report results that a constraint waits for.
+// s.mu is locked.
+func (s *Service) find(id string, confined bool) (*call, error) {
+	if l := s.open[id]; l != nil && (l.confined || !confined) {
+		return l, nil
+	}
+	return nil, reject(404, "there is no open call %q", id)
+}
 
 // wait waits until a call is decided; while a person is asked, for so long.
 func (s *Service) wait(ctx context.Context, l *call, most time.Duration) (*message.State, error) {
@@ -262,13 +269,13 @@ func (s *Service) change(l *call, do func()) {
 }
 
 // End records how a call has ended, and starts the hooks after it.
-func (s *Service) End(id string, end *message.End) error {
+func (s *Service) End(id string, confined bool, end *message.End) error {
 	s.mu.Lock()
-	l := s.open[id]
+	l, err := s.find(id, confined)
 	switch {
-	case l == nil:
+	case err != nil:
 		s.mu.Unlock()
-		return noCall(id)
+		return err
 	case l.life.Step != tool.Running:
 		s.mu.Unlock()
 		return reject(409, "call %q doesn't run: it's %s", id, l.state().State)
@@ -292,12 +299,12 @@ func (s *Service) after(life *tool.Life, how string, end *message.End) {
 }
 
 // Cancel ends a call: its wait for an approval, or its run. A call that is cancelled while it runs counts, and has ended with an error.
-func (s *Service) Cancel(id string) error {
+func (s *Service) Cancel(id string, confined bool) error {
 	s.mu.Lock()
-	l := s.open[id]
-	if l == nil {
+	l, err := s.find(id, confined)
+	if err != nil {
 		s.mu.Unlock()
-		return noCall(id)
+		return err
 	}
 	ran := l.life.Step == tool.Running
 	s.forget(l)
