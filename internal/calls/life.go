@@ -109,6 +109,7 @@ func (s *Service) keep(l *call) {
 		old.life.Lost()
 		old.cancel()
 		if ran {
+			old.decided = time.Now() // it's known for a while longer
 			s.Record.Denied(old.life)
 		}
 	}
