@@ -363,3 +363,21 @@ func TestReplacedHook(t *testing.T) {
 	p.logging(t, "hook", `{}`)
 	runs(t, submit(t, s.inside, bash("3", "ls")))
 }
+
+// The memory of arguments that hooks have changed is bounded: the oldest are lost, and their calls denied.
+func TestRewritesAreBounded(t *testing.T) {
+	p := newFixture(t, ordinary())
+	p.write(t, "policy/hook", "#!/bin/sh\nprintf '{\"arguments\":{\"y\":\"'\nhead -c 996147 /dev/zero | tr '\\0' y\nprintf '\"}}'\n")
+	s := p.start(t, "[[hooks.before_tool_call]]\ncommand = [\"./hook\"]\ntimeout = \"30s\"\n")
+	long := strings.Repeat("x", 6501171)
+	for i := range 9 { // each has 7.15 MiB then
+		runs(t, submit(t, s.inside, call{"id": fmt.Sprint(i), "tool": "any", "arguments": call{"x": long}}))
+		if i == 7 {
+			runs(t, after(t, s.inside, "0", 0)) // control
+		}
+	}
+	s.denied(t, after(t, s.inside, "0", 0), "rewrite_lost")
+	fails(t, s.inside, 409, "POST", message.Calls+"/0"+message.Result, `{"result":1}`)
+	runs(t, after(t, s.inside, "1", 0))
+	end(t, s.inside, "8", `{"result":1}`)
+}

@@ -106,7 +106,7 @@ func eachUser(t *testing.T, test func(t *testing.T, p *fixture)) {
 }
 
 // patience is the limit for anything expected, on a slow or busy machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // eventually waits for a condition, and reports whether it became true.
 func eventually(is func() bool) bool {

@@ -183,7 +183,10 @@ func messages(_ *agentProcess, o *order) *reply {
 	sent := 0
 	for range o.Count {
 		for _, m := range []struct{ data, rights []byte }{
-			{[]byte{0}, nil}, {[]byte("two"), nil}, {[]byte{0}, unix.UnixRights(int(null.Fd()))}, {[]byte{0}, unix.UnixRights(fd)},
+			{[]byte{0}, nil},
+			{[]byte("two"), nil},
+			{[]byte{0}, unix.UnixRights(int(null.Fd()))},
+			{[]byte{0}, unix.UnixRights(fd)},
 			{[]byte{0}, unix.UnixRights(int(null.Fd()), int(null.Fd()), int(null.Fd()))},
 		} {
 			for {
