@@ -48,6 +48,9 @@ func (a *app) serveCalls(f *execFlags, c *policy.Compiled) (*callServer, *policy
 	if err != nil {
 		return nil, nil, err
 	}
+	if c, err = f.loadForHooks(c); err != nil {
+		return nil, nil, err
+	}
 	s := &callServer{app: a, flags: f, approvals: callstate.NewApprovals(filepath.Join(state, "approvals.json"), time.Now)}
 	given, err := s.approvals.TakeRules(c.Workspace, s.policies())
 	if err != nil {
@@ -66,6 +69,19 @@ func (a *app) serveCalls(f *execFlags, c *policy.Compiled) (*callServer, *policy
 		s.engine.Sandboxed = true
 	}
 	return s, c, err
+}
+
+// loadForHooks returns the policy without what would let the command change the programs of hooks, or an error if they would load its code.
+func (f *execFlags) loadForHooks(c *policy.Compiled) (*policy.Compiled, error) {
+	set := f.Document.Tools()
+	if files := calls.HookFiles(set, os.Environ()); len(files) > 0 {
+		f.Own = append(f.Own, files...)
+		var err error
+		if c, err = f.Load(c.TmpDir); err != nil {
+			return nil, err
+		}
+	}
+	return c, calls.CheckHooks(set, os.Environ(), c)
 }
 
 // stateFolder returns the user's folder for the state of calls.

@@ -3,9 +3,11 @@ package calls
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool"
 	"github.com/toolguard/toolguard/internal/tool/gate"
@@ -30,6 +32,26 @@ func NewHooks(set *toolset.Set, session string, env []string, record *Recorder) 
 	h.before, h.after = set.Hooks()
 	h.Runner = &hook.Runner{Env: env, URL: hook.Ship(env), Check: hook.Seal(slices.Concat(h.before, h.after), env), Failed: record.AfterFailed}
 	return h
+}
+
+// HookFiles returns the files of a policy's hooks that its session must not write.
+func HookFiles(set *toolset.Set, env []string) []string {
+	before, after := set.Hooks()
+	return hook.Files(slices.Concat(before, after), env)
+}
+
+// CheckHooks returns an error if a session under a policy could give one of its hooks, which run outside, modules of its own.
+func CheckHooks(set *toolset.Set, env []string, c *policy.Compiled) error {
+	before, after := set.Hooks()
+	for _, m := range hook.ModulesOf(slices.Concat(before, after), env) {
+		for _, dir := range m.Folders {
+			if c.CheckFS(dir+"/module", policy.Create).Allow {
+				return fmt.Errorf("hook %s runs outside of the session, and %s loads modules from %s, which the command may write: "+
+					"move the hook to a folder that the command may only read", m.Hook, m.Interpreter, dir)
+			}
+		}
+	}
+	return nil
 }
 
 // about is what hooks get about a call.

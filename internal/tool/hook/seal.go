@@ -3,6 +3,7 @@ package hook
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool/binding"
@@ -42,5 +43,9 @@ func bind(h *toolset.Hook, env []string) (binding.Bound, error) {
 	if err != nil {
 		return binding.Bound{}, err
 	}
-	return binding.Of(binding.Call{Argv: append([]string{file}, h.Command[1:]...), Cwd: h.Dir, Env: env})
+	b, err := binding.Of(binding.Call{Argv: append([]string{file}, h.Command[1:]...), Cwd: h.Dir, Env: env})
+	if err == nil && (b.Exe == nil || strings.Contains(b.Why, "can't be read")) { // a file that is made after Check would be executed
+		err = fmt.Errorf("a file that it executes didn't exist when toolguard began: %s; start again when it does", b.Why)
+	}
+	return b, err
 }

@@ -16,7 +16,8 @@ func TestSeal(t *testing.T) {
 	direct := script(t, `echo '{}'`)
 	byShell := hookOf(direct.Dir, "sh", "check-call")
 	lost := hookOf(direct.Dir, "./later")
-	hooks := []*toolset.Hook{direct, byShell, lost, {URL: "http://127.0.0.1/"}}
+	lostScript := hookOf(direct.Dir, "sh", "later")
+	hooks := []*toolset.Hook{direct, byShell, lost, lostScript, {URL: "http://127.0.0.1/"}}
 	r := &Runner{Env: environment, Check: Seal(hooks, environment)}
 	run := func(h *toolset.Hook) string {
 		if v := r.Before(t.Context(), []*toolset.Hook{h}, call, "", accept); v.Block != nil {
@@ -27,6 +28,11 @@ func TestSeal(t *testing.T) {
 	for _, h := range []*toolset.Hook{direct, byShell} {
 		if got := run(h); got != "" {
 			t.Errorf("unchanged: %s", got)
+		}
+	}
+	for _, h := range []*toolset.Hook{lost, lostScript} { // it could be made between Check and its start
+		if got := run(h); !strings.Contains(got, "didn't exist when toolguard began") {
+			t.Errorf("missing: %q", got)
 		}
 	}
 	if got := run(script(t, `echo '{}'`)); !strings.Contains(got, "wasn't there") {
@@ -40,8 +46,10 @@ func TestSeal(t *testing.T) {
 			t.Errorf("changed: %q", got)
 		}
 	}
-	if got := run(lost); !strings.Contains(got, "later would be executed now") {
-		t.Errorf("made later: %q", got)
+	for _, h := range []*toolset.Hook{lost, lostScript} {
+		if got := run(h); !strings.Contains(got, "didn't exist when toolguard began") {
+			t.Errorf("made later: %q", got)
+		}
 	}
 	if exists(filepath.Join(direct.Dir, "ran")) {
 		t.Error("a changed program ran")
