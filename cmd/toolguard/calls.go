@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
@@ -56,14 +57,7 @@ func (a *app) serveCalls(f *execFlags, c *policy.Compiled) (*callServer, *policy
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, r := range given {
-		s.rules = append(s.rules, r.Rule)
-	}
-	if len(s.rules) > 0 {
-		if c, err = s.load(c, calls.GrantedText(s.rules)); err != nil {
-			return nil, nil, fmt.Errorf("the policy with the grants in %s: %w", filepath.Join(state, "approvals.json"), err)
-		}
-	}
+	c = s.give(c, given)
 	s.engine, err = newEngine(&f.policyFlags, c, store, "")
 	if err == nil {
 		s.engine.Sandboxed = true
@@ -104,7 +98,26 @@ func (s *callServer) load(c *policy.Compiled, granted []byte) (*policy.Compiled,
 		return nil, errors.New("the built-in default policy can't be extended: 'toolguard policy init' writes one that can")
 	}
 	o.Ensure, o.Snapshot, o.Files = false, o.Snapshot.With(name, granted), append(slices.Clip(o.Files), name)
-	return o.Load(c.TmpDir)
+	with, err := o.Load(c.TmpDir)
+	if err != nil {
+		return nil, err
+	}
+	with.Name = c.Name
+	return with, errors.Join(calls.CheckGiven(with, name, policyload.Home()), calls.CheckSame(c, with))
+}
+
+// give returns the policy with the rules that were given for this start. One that can't be used isn't in force, and a message has the reason: what
+// a session has asked for, and what it does to the files that it can write, mustn't keep later ones from starting.
+func (s *callServer) give(c *policy.Compiled, given []callstate.Addition) *policy.Compiled {
+	for _, r := range given {
+		with, err := s.load(c, calls.GrantedText(append(slices.Clip(s.rules), r.Rule)))
+		if err != nil {
+			s.app.err.Message("a rule that was given for this start isn't in force: %v: %s", err, strings.ReplaceAll(strings.TrimSpace(r.Rule), "\n", " "))
+			continue
+		}
+		c, s.rules = with, append(s.rules, r.Rule)
+	}
+	return c
 }
 
 // begin serves the calls of a session.

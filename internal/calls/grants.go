@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,9 +45,6 @@ type proposal struct {
 	resource policy.Resource
 }
 
-// GrantedText is a policy with rules that were given.
-func GrantedText(rules []string) []byte { return []byte("version = 1\n" + strings.Join(rules, "\n")) }
-
 func (g *Grants) text() []byte { return GrantedText(g.Given) }
 
 // propose returns the smallest rule that would allow something; nil if the session's policy allows it already.
@@ -76,11 +72,11 @@ func (g *Grants) propose(m *message.Grant) (*proposal, error) {
 	if err != nil {
 		return nil, err
 	}
-	rule := strings.TrimSpace(strings.TrimPrefix(string(after), strings.TrimRight(string(p.Text), "\n")))
+	rule := added(p.Text, after)
 	if rule == "" {
 		return nil, nil
 	}
-	return &proposal{rule + "\n", q.Resource}, nil
+	return &proposal{rule, q.Resource}, nil
 }
 
 // give puts a grant in force: in the running session, for a time (0: as long as it runs), or at the next start. effect says which.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy/toolset"
-	"github.com/toolguard/toolguard/internal/tool/message"
 )
 
 // Files returns the files that the hooks' programs execute, apart from those of the system. A session that could write one could change it between
@@ -41,11 +40,10 @@ func executed(h *toolset.Hook, env []string) (named, bound []string) {
 	if err != nil {
 		return []string{file}, nil
 	}
-	all := slices.Clone(b.Files)
 	if b.Exe != nil {
-		all = append([]message.File{*b.Exe}, all...)
+		bound = append(bound, b.Exe.Path)
 	}
-	for _, f := range all {
+	for _, f := range b.Files {
 		bound = append(bound, f.Path)
 	}
 	return []string{file}, bound
