@@ -11,13 +11,13 @@ import (
 // Packages of this module have no "internal/"; another module stands for all its packages. A package imports packages of lower
 // levels only. docs/ARCHITECTURE.md says what each is for.
 const layers = `
-9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/client calls/serve calls/socket darwin desktop event grant jsonline policy policy/explain policy/hostfs
+9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/client calls/serve calls/socket darwin desktop event grant/lastrun jsonline ownprogram policy policy/explain policy/hostfs
 	policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch terminal tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/message tool/visibility userfiles version
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist desktop/notify event ship tool/hook/endpoint version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
 9 cmd/toolguardd: allowlist api audit audit/report daemon daemon/systemd egress/process loader version golang.org/x/sys
-8 cmd/toolguard/output: api audit/report calls/ask darwin event grant printable policy policy/explain policy/toolset session session/backend session/denials
+8 cmd/toolguard/output: api audit/report calls/ask darwin event grant grant/lastrun printable policy policy/explain policy/toolset session session/backend session/denials
 	tool/gate tool/message tool/visibility userfiles
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 8 daemon: api audit cgroup cgroup/managed daemon/forward daemon/peer daemon/systemd event kernelaudit landlock loader loader/cgroupsock loader/image metrics
@@ -49,6 +49,7 @@ const layers = `
 4 session/launch: kernelaudit landlock mounts policy policy/envname policy/fspath proc seccomp session/launch/forkexec golang.org/x/sys
 3 cgroup: policy golang.org/x/sys
 3 egress/message: event policy policy/explain
+5 grant/lastrun: grant policy policy/hostfs policy/policyload userfiles golang.org/x/sys
 4 grant: policy policy/explain policy/fspath policy/tomlformat policy/tomltext
 5 darwin/sandboxexec/substitute:
 4 darwin/sandboxexec: darwin policy

@@ -5,20 +5,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
-	"github.com/toolguard/toolguard/internal/grant"
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/grant/lastrun"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
-	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/userfiles"
 )
 
@@ -59,7 +53,7 @@ it doesn't, 2 when something went wrong.`,
 				numbers = append(numbers, n)
 			}
 			if f.file == "" {
-				if f.file = policyOf(run); f.file == "" {
+				if f.file = lastrun.PolicyOf(run); f.file == "" {
 					return usagef(cmd, "name the policy: --policy FILE, or have 'toolguard policy init' write one")
 				}
 			}
@@ -77,28 +71,14 @@ it doesn't, 2 when something went wrong.`,
 	return cmd
 }
 
-// policyOf returns the one file of the run's policy, or the user's own for its workspace if there was none; "" where it is unknown.
-func policyOf(run *userfiles.Run) string {
-	switch files := run.Flags.Policies; len(files) {
-	case 0:
-		file, _, _ := policyload.OwnFolders().FindPolicy(run.Workspace)
-		return file
-	case 1:
-		if filepath.IsAbs(files[0]) {
-			return files[0]
-		}
-	}
-	return ""
-}
-
 // allow adds rules to a policy that allow these denials of a run; all of them, where there are no numbers.
 func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
-	file, old, err := readEditable(f.file)
+	file, old, err := lastrun.ReadEditable(f.file)
 	if err != nil {
 		return err
 	}
-	p := policyToEdit(run, file, old)
-	left, err := addGrants(p, run, numbers, f.force)
+	p := lastrun.PolicyToEdit(run, file, old)
+	left, err := lastrun.AddGrants(p, run, numbers, f.force)
 	if err != nil {
 		return err
 	}
@@ -117,7 +97,7 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 	if err := a.agree(f.yes); err != nil {
 		return err
 	}
-	if _, now, err := readEditable(file); err != nil || !bytes.Equal(now, old) {
+	if _, now, err := lastrun.ReadEditable(file); err != nil || !bytes.Equal(now, old) {
 		return errors.Join(err, fmt.Errorf("%s was changed meanwhile, and nothing was written: try again", file))
 	}
 	if err := hostfs.Replace(file, p.Text); err != nil {
@@ -128,43 +108,6 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 		return exitStatus(exitNo)
 	}
 	return nil
-}
-
-// addGrants adds rules that allow the denials to the policy's text.
-func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (left []output.NotAdded, err error) {
-	for i := range run.Denials {
-		d := &run.Denials[i]
-		if len(numbers) > 0 && !slices.Contains(numbers, i+1) {
-			continue
-		}
-		g := grantOf(d)
-		text, err := p.Add(&g, force)
-		var rejection *grant.Rejection
-		switch {
-		case errors.As(err, &rejection):
-			left = append(left, output.NotAdded{N: i + 1, Denial: d, Why: rejection})
-		case err != nil:
-			return nil, err
-		default:
-			p.Text = text
-		}
-	}
-	return left, nil
-}
-
-// policyToEdit returns a file of the run's policy, or else one that applies alone, with a text that can be changed.
-func policyToEdit(run *userfiles.Run, file string, text []byte) *grant.Policy {
-	flags, _ := flagsOf(run)
-	e := policyload.Edited{Name: file, Text: text}
-	flags.Edited = &e
-	if _, _ = flags.Load(""); !e.Used { // nor is it what a file of the policy extends
-		flags.Files = []string{file}
-	}
-	return &grant.Policy{Text: text, System: hostfs.Machine{}, Load: func(text []byte) (*policy.Compiled, error) {
-		p := flags
-		p.Edited = &policyload.Edited{Name: file, Text: text}
-		return p.Load("")
-	}}
 }
 
 // agree asks for confirmation, on a terminal.
@@ -187,39 +130,4 @@ func (a *app) agree(yes bool) error {
 		return exitStatus(exitNo)
 	}
 	return nil
-}
-
-// readEditable reads a policy that this user may change, and returns its absolute name.
-func readEditable(name string) (file string, text []byte, err error) {
-	if file, err = filepath.Abs(name); err != nil {
-		return "", nil, err
-	}
-	info, err := os.Lstat(file)
-	switch {
-	case strings.HasPrefix(name, "preset:"):
-		err = fmt.Errorf("%s is built in: name a file that extends it", name)
-	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("there is no %s: 'toolguard policy init --output FILE' writes a policy to begin with", file)
-	case err != nil:
-	case info.Mode()&fs.ModeSymlink != 0:
-		real, _ := filepath.EvalSymlinks(file)
-		err = fmt.Errorf("%s is a symlink, to %s: name the file itself", file, real)
-	case strings.HasPrefix(realFolder(file)+"/", filepath.Dir(policyload.HostPolicies)+"/"):
-		err = fmt.Errorf("%s is a policy of this machine, for everybody: change it by hand, as root", file)
-	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s isn't a regular file", file)
-	case unix.Access(file, unix.W_OK) != nil:
-		err = fmt.Errorf("%s may not be written by this user: have its owner add what 'toolguard why' suggests", file)
-	default:
-		text, err = hostfs.Machine{}.Read(file, most+1)
-	}
-	return file, text, err
-}
-
-// realFolder returns the canonical path of a file's folder.
-func realFolder(file string) string {
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil {
-		return dir
-	}
-	return filepath.Dir(file)
 }

@@ -1,15 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +15,7 @@ import (
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit/report"
+	"github.com/toolguard/toolguard/internal/ownprogram"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
@@ -146,52 +143,20 @@ func isKey(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789ab
 
 // verifyAudit verifies a folder, and shows the progress.
 func (a *app) verifyAudit(folder, key string) (*report.Report, error) {
-	p := progress{screen: a.err}
-	defer p.end()
+	p := output.VerificationProgress{Screen: a.err}
+	defer p.End()
 	if err := a.daemonProgram(&p, "audit", "verify", "--key", key, "--", folder); err != nil {
 		return nil, err
 	}
-	if p.last.Report == nil {
+	if p.Last.Report == nil {
 		return nil, errors.New("toolguardd's program printed no result: is it of this version?")
 	}
-	return p.last.Report, nil
-}
-
-// progress reads the progress messages of a verification.
-type progress struct {
-	screen *output.Screen
-	text   bytes.Buffer
-	last   report.Progress
-	shown  bool
-}
-
-func (p *progress) Write(text []byte) (int, error) {
-	p.text.Write(text)
-	for {
-		line, err := p.text.ReadBytes('\n')
-		if err != nil { // not all of it yet
-			p.text.Write(line)
-			return len(text), nil
-		}
-		if err := json.Unmarshal(line, &p.last); err != nil {
-			return 0, err
-		}
-		if p.last.Report == nil && p.screen.Terminal {
-			p.screen.Progress("verified %s of %s", output.Amount(p.last.Done), output.Amount(p.last.Total))
-			p.shown = true
-		}
-	}
-}
-
-func (p *progress) end() {
-	if p.shown {
-		p.screen.Progress("")
-	}
+	return p.Last.Report, nil
 }
 
 // daemonProgram runs toolguardd's program, which has the code that would make every start of toolguard slower.
 func (a *app) daemonProgram(out io.Writer, args ...string) error {
-	file, err := findDaemonProgram()
+	file, err := ownprogram.Daemon()
 	if err != nil {
 		return err
 	}
@@ -209,19 +174,4 @@ func (a *app) daemonProgram(out io.Writer, args ...string) error {
 		return errors.New(text)
 	}
 	return err
-}
-
-// findDaemonProgram is toolguardd, next to toolguard or where it's installed.
-func findDaemonProgram() (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	for _, dir := range []string{filepath.Dir(self), "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"} {
-		file := filepath.Join(dir, "toolguardd")
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return file, nil
-		}
-	}
-	return "", fmt.Errorf("it needs the program toolguardd, which isn't next to toolguard (%s): install it there", filepath.Dir(self))
 }

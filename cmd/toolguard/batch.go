@@ -1,31 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/jsonline"
-	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
 )
 
 // batchLine is the most bytes that a question may have.
 const batchLine = 1 << 20
-
-// batchQuestion is one line in.
-type batchQuestion struct {
-	ID       json.RawMessage `json:"id"`
-	Tool     string          `json:"tool"`
-	Resource string          `json:"resource"`
-	Action   string          `json:"action"`
-	Target   string          `json:"target"`
-	Argv     []string        `json:"argv"`
-}
 
 // batchError is the answer to an invalid line.
 type batchError struct {
@@ -52,39 +37,13 @@ func (a *app) batch(p *policyFlags, by *backendFlags) error {
 	return a.answerLines(batchLine, b.reply)
 }
 
-// answerLines answers JSON lines of at most so many bytes until there are no more, each with one line. A line that is longer is answered
-// with its error. The exit status is the worst of all answers.
+// answerLines answers JSON lines until there are no more. The exit status is the worst of all answers.
 func (a *app) answerLines(most int, reply func(line []byte, err error) (answer any, code int)) error {
-	in := bufio.NewReaderSize(a.in, 64<<10)
-	out := bufio.NewWriter(a.out.W)
-	lines := &output.Screen{W: out}
-	worst := 0
-	for {
-		line, err := jsonline.Read(in, most)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if long := jsonline.TooLong(0); err != nil && !errors.As(err, &long) {
-			return err
-		}
-		answer, code := reply(line, err)
-		worst = max(worst, code)
-		if err := lines.JSONLine(answer); err != nil {
-			return err
-		}
-		if in.Buffered() == 0 { // the client may wait for the answer before it asks the next question
-			if err := out.Flush(); err != nil {
-				return err
-			}
-		}
+	worst, err := jsonline.Answer(a.in, a.out.W, most, reply)
+	if err == nil && worst != 0 {
+		err = exitStatus(worst)
 	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	if worst != 0 {
-		return exitStatus(worst)
-	}
-	return nil
+	return err
 }
 
 // batcher answers questions, each under the policy of its tool.
@@ -110,7 +69,7 @@ func (b *batcher) evaluator(tool string) (*evaluator, error) {
 
 // reply answers one line.
 func (b *batcher) reply(line []byte, err error) (any, int) {
-	var q batchQuestion
+	var q explain.Line
 	if err == nil {
 		err = jsonline.Decode(line, &q)
 	}
@@ -130,19 +89,9 @@ func (b *batcher) reply(line []byte, err error) (any, int) {
 	return batchAnswer{q.ID, a}, 0
 }
 
-func (b *batcher) answer(bq *batchQuestion) (output.Answer, error) {
-	q, err := explain.ParseQuestion(bq.Resource, bq.Action)
+func (b *batcher) answer(bq *explain.Line) (output.Answer, error) {
+	q, err := bq.Parse(policyload.Home())
 	if err != nil {
-		return output.Answer{}, err
-	}
-	q.Target, q.Argv = bq.Target, bq.Argv
-	switch isCommand := q.Resource == policy.Commands; {
-	case isCommand && (len(q.Argv) == 0 || q.Target != ""):
-		return output.Answer{}, errors.New(`a command is asked about by "argv" alone`)
-	case !isCommand && (q.Target == "" || q.Argv != nil):
-		return output.Answer{}, fmt.Errorf(`%s is asked about by "target" alone`, bq.Resource)
-	}
-	if err := q.NormalizeTarget(policyload.Home()); err != nil {
 		return output.Answer{}, err
 	}
 	tool := bq.Tool

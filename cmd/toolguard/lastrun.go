@@ -11,7 +11,6 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/grant"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/session"
@@ -59,12 +58,4 @@ func (f *execFlags) run(c *policy.Compiled, argv []string, r session.Result) use
 // flagsOf returns the flags of the run.
 func flagsOf(r *userfiles.Run) (policyload.Options, backendFlags) {
 	return policyload.OfRun(&r.Flags), backendFlags{backend: r.Flags.Backend, daemon: r.Flags.Daemon, degraded: r.Flags.Degraded}
-}
-
-// grantOf converts a denial for package grant.
-func grantOf(d *userfiles.Denial) grant.Denial {
-	return grant.Denial{
-		Resource: d.Resource, Capability: d.Capability, Target: d.Target, Reason: d.Reason, Asked: d.Asked, Suggest: d.Suggest,
-		Mechanism: d.Mechanism, Extra: d.Extra,
-	}
 }

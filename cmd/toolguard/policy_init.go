@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +31,7 @@ that counts.`,
 			if len(args) > 1 {
 				return usagef(cmd, "name one folder: %q is a second one", args[1])
 			}
-			dir, err := workspaceFolder(strings.Join(args, ""))
+			dir, err := policyload.WorkspaceFolder(strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -44,24 +42,6 @@ that counts.`,
 	cmd.Flags().StringVar(&output, "output", "", "write `FILE` instead; - prints it")
 	cmd.Flags().BoolVar(&force, "force", false, "replace a policy that is there")
 	return cmd
-}
-
-// workspaceFolder is the canonical path of a folder that may be a workspace.
-func workspaceFolder(name string) (string, error) {
-	dir, err := filepath.Abs(name)
-	if err != nil {
-		return "", fmt.Errorf("find the folder: %w", err)
-	}
-	if info, err := os.Stat(dir); err != nil {
-		return "", err
-	} else if !info.IsDir() {
-		return "", fmt.Errorf("%s isn't a folder", dir)
-	}
-	if policyload.ContainsHome(dir) {
-		return "", fmt.Errorf("%s is the home, or contains it, and no workspace: a command could read and write everything in it; "+
-			"name a project's folder: toolguard policy init DIR", dir)
-	}
-	return filepath.EvalSymlinks(dir)
 }
 
 // writeStarter writes the starter policy of a folder to a file, to standard output ("-"), or to the user's own policies ("").
@@ -81,27 +61,9 @@ func (a *app) writeStarter(dir, output string, force bool) error {
 		a.err.Message("wrote %s: commands in %s are run under it from now on; read it, and make it yours", file, dir)
 		return nil
 	}
-	if err := writeNew(output, text, force); err != nil {
+	if err := hostfs.WriteNew(output, text, force); err != nil {
 		return fmt.Errorf("write the policy: %w", err)
 	}
 	a.err.Message("wrote %s: toolguard exec --policy %s", output, output)
 	return nil
-}
-
-// writeNew writes a new file, or, by force, replaces one.
-func writeNew(name string, text []byte, force bool) error {
-	if _, err := os.Lstat(name); err == nil && force {
-		return hostfs.Replace(name, text)
-	} else if err == nil {
-		return fmt.Errorf("%s is there already: --force replaces it", name)
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(text); err != nil {
-		_ = f.Close()
-		return err
-	}
-	return f.Close()
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
+	"github.com/toolguard/toolguard/internal/grant/lastrun"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/userfiles"
@@ -38,7 +38,7 @@ alone, and none of a run with --report never.`,
 				return err
 			}
 			if len(args) == 0 {
-				return a.answer(asJSON, runJSON(run), func() { a.out.LastRun(run) })
+				return a.answer(asJSON, output.RunJSON(run), func() { a.out.LastRun(run) })
 			}
 			n, err := denialNumber(cmd, run, args[0])
 			if err != nil {
@@ -102,10 +102,10 @@ func denialNumber(cmd *cobra.Command, run *userfiles.Run, word string) (int, err
 // explainDenial asks the policy of the run again.
 func (a *app) explainDenial(run *userfiles.Run, n int, asJSON bool) error {
 	d := &run.Denials[n-1]
-	asked := grantOf(d)
+	asked := lastrun.Grant(d)
 	q, ok := asked.Question()
 	if !ok { // no rule is about it
-		return a.answer(asJSON, whyReport{denialJSON(n, d), nil}, func() { a.out.Denial(run, n) })
+		return a.answer(asJSON, output.WhyJSON(n, d, nil), func() { a.out.Denial(run, n) })
 	}
 	p, by := flagsOf(run)
 	c, err := p.Load("")
@@ -120,53 +120,5 @@ func (a *app) explainDenial(run *userfiles.Run, n int, asJSON bool) error {
 		e.Answer.Suggest = d.Suggest // the denial's own suggestion has the arguments, if they are known
 	}
 	j := output.ExplanationJSON(e, here)
-	return a.answer(asJSON, whyReport{denialJSON(n, d), &j}, func() { a.out.Explained(run, n, q, e, here) })
-}
-
-type runReport struct {
-	Time      time.Time      `json:"time"`
-	Argv      []string       `json:"argv"`
-	Workspace string         `json:"workspace"`
-	Policy    string         `json:"policy"`
-	Policies  []string       `json:"policies"`
-	Code      int            `json:"code"`
-	Total     uint64         `json:"total"`
-	Env       []string       `json:"removed_env,omitempty"`
-	Unseen    string         `json:"unseen,omitempty"` // why others can't be seen; left out where all were
-	Denials   []denialReport `json:"denials"`
-}
-
-type denialReport struct {
-	N          int    `json:"n"`
-	Resource   string `json:"resource"`
-	Capability string `json:"capability"`
-	Target     string `json:"target"`
-	Reason     string `json:"reason"`
-	Rule       string `json:"rule,omitempty"`
-	Place      string `json:"place,omitempty"`
-	Note       string `json:"note,omitempty"`
-	Advice     string `json:"advice,omitempty"`
-	Suggest    string `json:"suggest,omitempty"`
-	Count      uint64 `json:"count"`
-}
-
-type whyReport struct {
-	denialReport
-	Explanation *output.Explanation `json:"explanation"` // null where no rule is about it
-}
-
-func runJSON(r *userfiles.Run) runReport {
-	j := runReport{r.Time, r.Argv, r.Workspace, r.Policy, append([]string{}, r.Flags.Policies...), r.Code, r.Total, r.Removed, r.Unseen, []denialReport{}}
-	for i := range r.Denials {
-		j.Denials = append(j.Denials, denialJSON(i+1, &r.Denials[i]))
-	}
-	return j
-}
-
-func denialJSON(n int, d *userfiles.Denial) denialReport {
-	note := d.Extra["why"]
-	if note == "" {
-		note = d.Extra["note"]
-	}
-	return denialReport{n, d.Resource, d.Capability, d.Target, d.Reason, d.Rule, d.Place, note, d.Extra["advice"], d.Suggest, d.Count}
+	return a.answer(asJSON, output.WhyJSON(n, d, &j), func() { a.out.Explained(run, n, q, e, here) })
 }

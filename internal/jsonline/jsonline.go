@@ -1,4 +1,5 @@
-// Package jsonline reads lines of JSON that another program writes, each of a bounded length, and objects with known keys alone. Pure.
+// Package jsonline reads lines of JSON that another program writes, each of a bounded length, and objects with known keys alone, and answers
+// each line with one. Pure.
 package jsonline
 
 import (
@@ -39,6 +40,33 @@ func Read(in *bufio.Reader, most int) ([]byte, error) {
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			return line, nil
+		}
+	}
+}
+
+// Answer answers lines of at most so many bytes until there are no more, each with one line. A line that is longer is passed on with its
+// error alone. worst is the largest code of all answers. An error is one of reading or writing.
+func Answer(r io.Reader, w io.Writer, most int, reply func(line []byte, err error) (answer any, code int)) (worst int, err error) {
+	in, out := bufio.NewReaderSize(r, 64<<10), bufio.NewWriter(w)
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
+	for {
+		line, err := Read(in, most)
+		if errors.Is(err, io.EOF) {
+			return worst, out.Flush()
+		}
+		if long := TooLong(0); err != nil && !errors.As(err, &long) {
+			return worst, err
+		}
+		answer, code := reply(line, err)
+		worst = max(worst, code)
+		if err := lines.Encode(answer); err != nil {
+			return worst, err
+		}
+		if in.Buffered() == 0 { // the client may wait for the answer before it asks the next question
+			if err := out.Flush(); err != nil {
+				return worst, err
+			}
 		}
 	}
 }

@@ -9,9 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folders are searched after toolguard's own folder.
-var folders = []string{"/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
-
 // Open opens a program of toolguard's for execution. It may run as root or with secrets, so it must be as trustworthy as toolguard itself. The
 // checked file is the one that is executed, even if its path is replaced meanwhile. does is a phrase about the program for the error.
 func Open(name, does string) (int, error) {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/grant"
+	"github.com/toolguard/toolguard/internal/grant/lastrun"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/session"
 	"github.com/toolguard/toolguard/internal/session/backend"
@@ -53,15 +53,8 @@ func (s *Screen) Explained(run *userfiles.Run, n int, q explain.Question, e expl
 	s.Explanation(q, e, h)
 }
 
-// NotAdded is a denial whose grant isn't added.
-type NotAdded struct {
-	N      int
-	Denial *userfiles.Denial
-	Why    *grant.Rejection
-}
-
 // Addition prints the rules to add to a policy, and the denials without one.
-func (s *Screen) Addition(file string, diff []string, left []NotAdded) {
+func (s *Screen) Addition(file string, diff []string, left []lastrun.NotAdded) {
 	defer s.flush()
 	if len(diff) > 0 {
 		s.line("%s", s.in(bold, Clean(file)))

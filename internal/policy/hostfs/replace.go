@@ -2,6 +2,7 @@ package hostfs
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -32,4 +33,22 @@ func Replace(name string, text []byte) error {
 		_ = os.Remove(f.Name())
 	}
 	return err
+}
+
+// WriteNew writes a new file, or, by force, replaces one.
+func WriteNew(name string, text []byte, force bool) error {
+	if _, err := os.Lstat(name); err == nil && force {
+		return Replace(name, text)
+	} else if err == nil {
+		return fmt.Errorf("%s is there already: --force replaces it", name)
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(text); err != nil {
+		_ = f.Close()
+		return err
+	}
+	return f.Close()
 }

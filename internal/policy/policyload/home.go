@@ -2,6 +2,7 @@ package policyload
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -37,6 +38,24 @@ func ContainsHome(dir string) bool {
 		home, gone := filepath.EvalSymlinks(home)
 		return dir == "/" || gone == nil && strings.HasPrefix(home+"/", dir+"/")
 	})
+}
+
+// WorkspaceFolder is the canonical path of a folder that may be a workspace.
+func WorkspaceFolder(name string) (string, error) {
+	dir, err := filepath.Abs(name)
+	if err != nil {
+		return "", fmt.Errorf("find the folder: %w", err)
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return "", err
+	} else if !info.IsDir() {
+		return "", fmt.Errorf("%s isn't a folder", dir)
+	}
+	if ContainsHome(dir) {
+		return "", fmt.Errorf("%s is the home, or contains it, and no workspace: a command could read and write everything in it; "+
+			"name a project's folder: toolguard policy init DIR", dir)
+	}
+	return filepath.EvalSymlinks(dir)
 }
 
 // OwnFolders returns this user's folders.
