@@ -39,7 +39,7 @@ func newFixture(t *testing.T) *fixture {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	childtest.Must(t, err)
 	f := &fixture{dir: dir, bin: filepath.Join(dir, "bin"), granted: filepath.Join(dir, "granted.toml")}
-	for _, name := range []string{"work", "out", "private", "bin", "home"} {
+	for _, name := range []string{"ws", "out", "private", "bin", "home"} {
 		childtest.Must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	childtest.Must(t, os.WriteFile(filepath.Join(f.bin, "git"), []byte("\x7fELF"), 0o700))
@@ -55,7 +55,7 @@ commands = { git = { args = [["status"]] } }
 
 func (f *fixture) load(granted []byte) (*policy.Compiled, error) {
 	src, _, err := policyfile.Load(policyfile.Request{
-		Policies: []string{filepath.Join(f.dir, "p.toml"), f.granted}, Workspace: filepath.Join(f.dir, "work"), Dir: filepath.Join(f.dir, "work"),
+		Policies: []string{filepath.Join(f.dir, "p.toml"), f.granted}, Workspace: filepath.Join(f.dir, "ws"), Dir: filepath.Join(f.dir, "ws"),
 		Home: filepath.Join(f.dir, "home"), Path: f.bin,
 	}, machine{name: f.granted, text: granted})
 	if err != nil {
@@ -148,9 +148,9 @@ func TestGivenPathsAreKnown(t *testing.T) {
 	home := filepath.Join(f.dir, "link")
 	childtest.Must(t, os.Symlink("home", home))
 	for written, want := range map[string]string{
-		"a/b": f.dir + "/work/a/b", "./a": f.dir + "/work/a", "~/a": f.dir + "/home/a", f.dir + "/x/./y": f.dir + "/x/y",
+		"a/b": f.dir + "/ws/a/b", "./a": f.dir + "/ws/a", "~/a": f.dir + "/home/a", f.dir + "/x/./y": f.dir + "/x/y",
 	} {
-		if got := absolute(written, filepath.Join(f.dir, "work"), home); got != want {
+		if got := absolute(written, filepath.Join(f.dir, "ws"), home); got != want {
 			t.Errorf("%s: %s, not %s", written, got, want)
 		}
 	}
