@@ -24,10 +24,15 @@ var children = struct {
 	status map[int]chan syscall.WaitStatus
 }{status: map[int]chan syscall.WaitStatus{}}
 
+// starts lets one child start at a time, so that Reaped waits for one of them and not for all.
+var starts sync.Mutex
+
 // StartChild starts a program. The attributes' Sys is its own. Who starts a child has to call Wait.
 func StartChild(path string, argv []string, attr syscall.ProcAttr) (*Child, error) {
 	c := &Child{pidfd: -1}
 	attr.Sys = &syscall.SysProcAttr{Setsid: true, PidFD: &c.pidfd}
+	starts.Lock()
+	defer starts.Unlock()
 	children.Lock()
 	defer children.Unlock()
 	pid, _, err := syscall.StartProcess(path, argv, &attr)
@@ -53,7 +58,7 @@ func Reaped(pid int, status syscall.WaitStatus) {
 }
 
 // lostAfter is how long Wait waits for Reaped.
-const lostAfter = time.Second
+const lostAfter = 3 * time.Second
 
 // Wait waits until the process has ended. It may be called once.
 func (c *Child) Wait() (syscall.WaitStatus, error) {
