@@ -71,6 +71,9 @@ func (s *Service) decided(l *call) {
 	})
 	if denied {
 		s.Record.Denied(l.life)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		l.life.Call = &gate.Call{ID: l.life.Call.ID} // it's known for a while, and may be large
 	}
 }
 
@@ -94,7 +97,7 @@ func (s *Service) keep(l *call) {
 		return
 	}
 	s.release(l)
-	l.size = len(l.life.Call.Arguments)
+	l.size = size(l.life.Call)
 	kept := &s.kept[side(l.confined)]
 	*kept += l.size
 	s.order = append(s.order, l)

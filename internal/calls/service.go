@@ -72,7 +72,7 @@ type call struct {
 	cancel    context.CancelFunc
 	changed   chan struct{} // closed and replaced at each change of what clients see
 	approval  string        // the id, while a person is asked
-	size      int           // bytes of the arguments
+	size      int           // bytes of its texts
 	decided   time.Time     // when it was denied, or allowed to run; zero: it wasn't
 }
 
@@ -123,7 +123,7 @@ func (s *Service) begin(c *gate.Call, digest string, confined bool) (*call, erro
 		switch {
 		case l.submitted == digest && l.confined == confined:
 			return l, nil
-		case l.life.Step != tool.Denied:
+		case l.life.Step != tool.Denied || l.confined != confined:
 			return nil, reject(409, "the id %q is that of another call, which hasn't ended", c.ID)
 		}
 		s.forget(l)
@@ -133,16 +133,24 @@ func (s *Service) begin(c *gate.Call, digest string, confined bool) (*call, erro
 		return nil, reject(503, "the session has ended")
 	case n >= maxOpen:
 		return nil, reject(429, "%s have %d open calls, the most that they may have: report the results of some", clients(confined), maxOpen)
-	case s.kept[side(confined)]+len(c.Arguments) > maxKept:
+	case s.kept[side(confined)]+size(c) > maxKept:
 		return nil, reject(429, "the arguments of the open calls of %s have the most bytes that they may have: report the results of some", clients(confined))
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
-	l := &call{life: tool.NewLife(c), submitted: digest, confined: confined, cancel: cancel, changed: make(chan struct{}), size: len(c.Arguments)}
+	l := &call{life: tool.NewLife(c), submitted: digest, confined: confined, cancel: cancel, changed: make(chan struct{}), size: size(c)}
 	s.open[c.ID] = l
 	s.kept[side(confined)] += l.size
 	s.lives.Add(1)
 	go s.live(ctx, l)
 	return l, nil
+}
+
+// size is how many bytes the texts of a call have.
+func size(c *gate.Call) (n int) {
+	for _, text := range []string{c.ID, c.Tool, c.Agent, c.Provider, c.Model, c.Group, c.Session, c.Invocation, c.Cwd, c.Traceparent, c.ToolUseID} {
+		n += len(text)
+	}
+	return n + len(c.Arguments)
 }
 
 // side is the index of the limits of a client: confined ones, which may be hostile, have limits of their own.
