@@ -155,6 +155,7 @@ func (c *collector) run(p *program.Call, depth int) *message.File {
 	c.effects(program.Inspect(p), depth)
 	c.startup(filepath.Base(name), p.Argv[1:])
 	c.ownSearch(filepath.Base(name), p.Argv[1:])
+	c.executesOthers(name)
 	if !program.Listed(name) {
 		c.arguments(name, p)
 	}
