@@ -29,7 +29,9 @@ type callServer struct {
 	flags     *execFlags
 	engine    *tool.Engine
 	approvals *callstate.Approvals
-	rules     []string // that were given for the next start, which is this one
+	rules     []string             // that were given for the next start, which is this one
+	until     map[string]time.Time // for how long
+	bare      *policy.Compiled     // the policy without them
 }
 
 // serveCalls prepares to serve a session's calls, and returns the policy with the rules that were given for this start. It's nil for a policy
@@ -57,6 +59,7 @@ func (a *app) serveCalls(f *execFlags, c *policy.Compiled) (*callServer, *policy
 	if err != nil {
 		return nil, nil, err
 	}
+	s.bare, s.until = c, map[string]time.Time{}
 	c = s.give(c, given)
 	s.engine, err = newEngine(&f.policyFlags, c, store, "")
 	if err == nil {
@@ -116,6 +119,9 @@ func (s *callServer) give(c *policy.Compiled, given []callstate.Addition) *polic
 			continue
 		}
 		c, s.rules = with, append(s.rules, r.Rule)
+		if r.Expires > 0 {
+			s.until[r.Rule] = time.UnixMilli(r.Expires)
+		}
 	}
 	return c
 }
@@ -131,13 +137,16 @@ func (s *callServer) begin(of session.Serving, c *policy.Compiled) (*session.Ser
 	}
 	if table := s.engine.Set.Approvals(s.flags.Agent); table.Given {
 		config.Grants = &calls.Grants{
-			Home: policyload.Home(), System: hostfs.Machine{}, Timeout: table.Timeout, Given: s.rules, Reload: of.Reload, WhyNot: of.WhyNot,
+			Home: policyload.Home(), System: hostfs.Machine{}, Timeout: table.Timeout, Given: s.rules, Until: s.until, Bare: s.bare, Reload: of.Reload, WhyNot: of.WhyNot,
 			Load:   func(granted []byte) (*policy.Compiled, error) { return s.load(c, granted) },
 			Failed: func(err error) { notice(err.Error()) },
 			Keep: func(rule callstate.Stored) error {
 				return s.approvals.AddRule(&callstate.Addition{Stored: rule, Workspace: c.Workspace, Policies: s.policies()})
 			},
 		}
+	}
+	if len(s.until) > 0 && (config.Grants == nil || of.Reload == nil) {
+		notice("rules that were given for a time stay in force until the end of this session: " + of.WhyNot)
 	}
 	service := calls.New(config)
 	server := serve.New(of.ID, service, notice)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,11 +34,16 @@ type Grants struct {
 	// Failed reports that a grant couldn't be withdrawn when its time was up.
 	Failed func(error)
 
-	Given []string // the rules in force
+	Given []string             // the rules in force
+	Until map[string]time.Time // when the time of those with which the session begins is up
+	Bare  *policy.Compiled     // without given rules
 
 	mu    sync.Mutex
 	ended bool
 }
+
+// retry is the time until the next attempt to withdraw a grant, at first.
+const retry = time.Second
 
 // proposal is a grant that a person is asked for.
 type proposal struct {
@@ -81,10 +87,10 @@ func (g *Grants) propose(m *message.Grant) (*proposal, error) {
 
 // give puts a grant in force: in the running session, for a time (0: as long as it runs), or at the next start. effect says which.
 func (g *Grants) give(p *proposal, decision string, lasts int64, by message.By) (effect string, err error) {
-	lasting := time.Duration(lasts) * time.Millisecond
-	if lasts < 0 || lasting > 365*24*time.Hour {
+	if lasts < 0 || lasts > (365*24*time.Hour).Milliseconds() {
 		return "", reject(400, "a grant lasts between a millisecond and a year")
 	}
+	lasting := time.Duration(lasts) * time.Millisecond
 	if decision == message.AllowAlways {
 		if err := g.keep(p, false, lasting, by); err != nil {
 			return "", err
@@ -101,7 +107,7 @@ func (g *Grants) give(p *proposal, decision string, lasts int64, by message.By) 
 			break
 		}
 		if lasts > 0 {
-			time.AfterFunc(lasting, func() { g.withdraw(p.rule) })
+			time.AfterFunc(lasting, func() { g.withdraw(p.rule, retry) })
 		}
 		return "now", nil
 	}
@@ -130,7 +136,7 @@ func (g *Grants) change(do func()) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended {
-		return errors.New("the session has ended")
+		return errEnded
 	}
 	before := g.Given
 	do()
@@ -144,22 +150,64 @@ func (g *Grants) change(do func()) error {
 	return err
 }
 
-// withdraw takes a rule away when its time is up.
-func (g *Grants) withdraw(rule string) {
+// withdraw takes a rule away when its time is up. If the policy without it doesn't load, the session gets the one without any: what a session does to the
+// files that it can write mustn't keep a grant in force. It tries until it succeeds, since toolguardd may be restarting.
+func (g *Grants) withdraw(rule string, pause time.Duration) {
 	err := g.change(func() {
-		for i, r := range g.Given {
-			if r == rule {
-				g.Given = append(g.Given[:i:i], g.Given[i+1:]...)
-				return
-			}
+		if i := slices.Index(g.Given, rule); i >= 0 {
+			g.Given = slices.Delete(slices.Clone(g.Given), i, i+1)
 		}
 	})
-	g.mu.Lock()
-	ended := g.ended
-	g.mu.Unlock()
-	if err != nil && !ended && g.Failed != nil {
-		g.Failed(fmt.Errorf("a grant whose time is up is still in force: %w", err))
+	if err == nil {
+		return
 	}
+	back := g.goBack()
+	switch {
+	case errors.Is(back, errEnded):
+	case back == nil:
+		g.failed(fmt.Errorf("the time of a grant is up, and all other grants have been withdrawn with it, as the policy doesn't load: %w", err))
+	default:
+		g.failed(fmt.Errorf("a grant whose time is up is still in force, which is tried again: %w", back))
+		time.AfterFunc(pause, func() { g.withdraw(rule, min(2*pause, time.Minute)) })
+	}
+}
+
+var errEnded = errors.New("the session has ended")
+
+// goBack puts the session under the policy without given rules.
+func (g *Grants) goBack() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended {
+		return errEnded
+	}
+	if err := g.Reload(g.Bare); err != nil {
+		return err
+	}
+	g.Given = nil
+	return nil
+}
+
+func (g *Grants) failed(err error) {
+	if g.Failed != nil {
+		g.Failed(err)
+	}
+}
+
+// begin has the rules with which the session begins withdrawn when their time is up.
+func (g *Grants) begin() {
+	for rule, at := range g.Until {
+		if g.Reload != nil {
+			time.AfterFunc(time.Until(at), func() { g.withdraw(rule, retry) })
+		}
+	}
+}
+
+// end ends the changes of the session's policy.
+func (g *Grants) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ended = true
 }
 
 // Request asks a person for a grant. The answer is the approval; nil if the policy allows it already.

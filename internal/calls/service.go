@@ -92,6 +92,9 @@ func reject(status int, format string, args ...any) error {
 func New(c Config) *Service {
 	s := &Service{Config: c, open: map[string]*call{}, asked: map[string]*asked{}}
 	s.ctx, s.end = context.WithCancel(context.Background())
+	if s.Grants != nil {
+		s.Grants.begin()
+	}
 	return s
 }
 
@@ -100,6 +103,9 @@ func (s *Service) Close() {
 	s.mu.Lock()
 	s.end()
 	s.mu.Unlock()
+	if s.Grants != nil {
+		s.Grants.end()
+	}
 	s.lives.Wait()
 	s.Hooks.Close()
 }
