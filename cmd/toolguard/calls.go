@@ -55,7 +55,7 @@ func (a *app) serveCalls(f *execFlags, c *policy.Compiled) (*callServer, *policy
 		return nil, nil, err
 	}
 	s := &callServer{app: a, flags: f, approvals: callstate.NewApprovals(filepath.Join(state, "approvals.json"), time.Now)}
-	given, err := s.approvals.TakeRules(c.Workspace, s.policies())
+	given, err := s.approvals.TakeRules(c.Workspace, f.Agent, s.policies())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,7 +141,7 @@ func (s *callServer) begin(of session.Serving, c *policy.Compiled) (*session.Ser
 			Load:   func(granted []byte) (*policy.Compiled, error) { return s.load(c, granted) },
 			Failed: func(err error) { notice(err.Error()) },
 			Keep: func(rule callstate.Stored) error {
-				return s.approvals.AddRule(&callstate.Addition{Stored: rule, Workspace: c.Workspace, Policies: s.policies()})
+				return s.approvals.AddRule(&callstate.Addition{Stored: rule, Workspace: c.Workspace, Agent: s.flags.Agent, Policies: s.policies()})
 			},
 		}
 	}

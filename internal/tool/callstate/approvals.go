@@ -37,6 +37,7 @@ type Addition struct {
 	Key string `json:"key"` // set by AddRule
 	Stored
 	Workspace string   `json:"workspace"`
+	Agent     string   `json:"agent"`    // of the session that asked for it
 	Policies  []string `json:"policies"` // the policy files, in their order
 }
 
@@ -121,7 +122,7 @@ func (a *Approvals) Remove(key string) (removed bool, err error) {
 	return removed && err == nil, err
 }
 
-// AddRule stores a rule for the next session with the same workspace and policy files, or for all of them unless it's for a single use. When
+// AddRule stores a rule for the next session with the same workspace, agent and policy files, or for all of them unless it's for a single use. When
 // it returns without an error, the rule is on the disk. The same rule is replaced.
 func (a *Approvals) AddRule(r *Addition) error {
 	own := *r
@@ -148,8 +149,10 @@ func (a *Approvals) Rules() ([]Addition, error) {
 
 // TakeRules returns the rules in force for a session that begins now, the oldest first. Those for a single use are removed from the disk before
 // they are returned: of two sessions that begin at once, one gets them.
-func (a *Approvals) TakeRules(workspace string, policies []string) ([]Addition, error) {
-	applies := func(r Addition) bool { return r.Workspace == workspace && slices.Equal(r.Policies, policies) }
+func (a *Approvals) TakeRules(workspace, agent string, policies []string) ([]Addition, error) {
+	applies := func(r Addition) bool {
+		return r.Workspace == workspace && r.Agent == agent && slices.Equal(r.Policies, policies)
+	}
 	others := func(all []Addition) []Addition {
 		return slices.DeleteFunc(all, func(r Addition) bool { return !applies(r) })
 	}
@@ -265,12 +268,12 @@ func (r *Addition) check() error {
 	case r.Key != r.key():
 		return errors.New("its key isn't that of its content")
 	}
-	return r.checkWith(append([]string{r.Workspace}, r.Policies...)...)
+	return r.checkWith(append([]string{r.Workspace, r.Agent}, r.Policies...)...)
 }
 
 // key is that of everything that the rule is for.
 func (r *Addition) key() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", r.Workspace, r.Policies, r.Rule))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", r.Workspace, r.Agent, r.Policies, r.Rule))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -43,7 +43,7 @@ func runApprovals(order string) {
 		}
 	case "take":
 		var rules []Addition
-		rules, err = a.TakeRules(name, []string{"p.toml"})
+		rules, err = a.TakeRules(name, "", []string{"p.toml"})
 		for _, r := range rules {
 			fmt.Println(strings.TrimSpace(r.Rule))
 		}
@@ -161,7 +161,7 @@ func TestGrantEnds(t *testing.T) {
 func TestTakeRules(t *testing.T) {
 	a, now := newApprovals(t)
 	take := func(workspace string, policies ...string) string {
-		rules, err := a.TakeRules(workspace, policies)
+		rules, err := a.TakeRules(workspace, "", policies)
 		childtest.Must(t, err)
 		var texts []string
 		for _, r := range rules {
@@ -174,7 +174,9 @@ func TestTakeRules(t *testing.T) {
 	}
 	once, hour := addition("once", "/w", "p.toml"), addition("hour", "/w", "p.toml")
 	once.Once, hour.Expires = true, now.Add(time.Hour).UnixMilli()
-	for _, r := range []*Addition{once, addition("always", "/w", "p.toml"), hour, addition("none", "/w"), addition("two", "/w", "p.toml", "q.toml"), addition("other", "/v", "p.toml"), addition("joined", "/w", "p.toml q.toml"), addition("always", "/w", "p.toml")} {
+	ofAgent := addition("always", "/w", "p.toml")
+	ofAgent.Agent = "reviewer"
+	for _, r := range []*Addition{ofAgent, once, addition("always", "/w", "p.toml"), hour, addition("none", "/w"), addition("two", "/w", "p.toml", "q.toml"), addition("other", "/v", "p.toml"), addition("joined", "/w", "p.toml q.toml"), addition("always", "/w", "p.toml")} {
 		childtest.Must(t, a.AddRule(r))
 	}
 	for i, row := range []struct {
@@ -193,6 +195,9 @@ func TestTakeRules(t *testing.T) {
 		if got := take(row.workspace, policies...); got != row.want {
 			t.Errorf("%d: got %q, want %q", i, got, row.want)
 		}
+	}
+	if rules, err := a.TakeRules("/w", "reviewer", []string{"p.toml"}); err != nil || len(rules) != 1 || rules[0].Agent != "reviewer" {
+		t.Errorf("of an agent: %+v %v", rules, err)
 	}
 	*now = now.Add(time.Hour)
 	if got := take("/w", "p.toml"); got != "always" {
@@ -254,7 +259,7 @@ var operations = map[string]func(*Approvals) error{
 	"Use":       func(a *Approvals) error { _, err := a.Use("x"); return err },
 	"List":      func(a *Approvals) error { _, err := a.List(); return err },
 	"Rules":     func(a *Approvals) error { _, err := a.Rules(); return err },
-	"TakeRules": func(a *Approvals) error { _, err := a.TakeRules("/w", nil); return err },
+	"TakeRules": func(a *Approvals) error { _, err := a.TakeRules("/w", "", nil); return err },
 	"Remove":    func(a *Approvals) error { _, err := a.Remove("x"); return err },
 }
 
