@@ -51,7 +51,7 @@ func (a *app) serveCalls(f *execFlags, c *policy.Compiled) (*callServer, *policy
 	if err != nil {
 		return nil, nil, err
 	}
-	if c, err = f.loadForHooks(c); err != nil {
+	if c, err = f.loadForCalls(c, state); err != nil {
 		return nil, nil, err
 	}
 	s := &callServer{app: a, flags: f, approvals: callstate.NewApprovals(filepath.Join(state, "approvals.json"), time.Now)}
@@ -68,15 +68,14 @@ func (a *app) serveCalls(f *execFlags, c *policy.Compiled) (*callServer, *policy
 	return s, c, err
 }
 
-// loadForHooks returns the policy without what would let the command change the programs of hooks, or an error if they would load its code.
-func (f *execFlags) loadForHooks(c *policy.Compiled) (*policy.Compiled, error) {
+// loadForCalls returns the policy without what would let the command change the state of calls or the programs of hooks, or an error if hooks would
+// load its code. Backends may leave the user's folders open, and who could write the state could allow any call.
+func (f *execFlags) loadForCalls(c *policy.Compiled, state string) (*policy.Compiled, error) {
 	set := f.Document.Tools()
-	if files := calls.HookFiles(set, os.Environ()); len(files) > 0 {
-		f.Own = append(f.Own, files...)
-		var err error
-		if c, err = f.Load(c.TmpDir); err != nil {
-			return nil, err
-		}
+	f.Own = append(append(f.Own, state), calls.HookFiles(set, os.Environ())...)
+	c, err := f.Load(c.TmpDir)
+	if err != nil {
+		return nil, err
 	}
 	return c, calls.CheckHooks(set, os.Environ(), c)
 }
