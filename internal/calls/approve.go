@@ -168,6 +168,10 @@ func (s *Service) Decide(id string, d *message.Decided, by message.By) (effect s
 	s.mu.Lock()
 	of := s.asked[id]
 	s.mu.Unlock()
+	lasts := d.For
+	if of != nil && of.about != nil { // no longer than it's needed, unless the person says so
+		lasts = cmp.Or(lasts, of.about.For)
+	}
 	var resolved *message.Approval
 	err = s.Approvals.Resolve(s.client(false), id, *d.Decision, by, func(a *message.Approval) error {
 		resolved = a
@@ -175,7 +179,7 @@ func (s *Service) Decide(id string, d *message.Decided, by message.By) (effect s
 		case of == nil:
 			return errors.New("what was asked is gone")
 		case of.grant != nil && *d.Decision != message.Deny:
-			effect, err = s.Grants.give(of.grant, *d.Decision, d.For, by)
+			effect, err = s.Grants.give(of.grant, *d.Decision, lasts, by)
 			s.mu.Lock()
 			of.effect = effect
 			s.mu.Unlock()
@@ -188,7 +192,7 @@ func (s *Service) Decide(id string, d *message.Decided, by message.By) (effect s
 	switch {
 	case err != nil || of == nil:
 	case of.grant != nil:
-		s.Record.GrantDecided(of.about, resolved, effect, d.For)
+		s.Record.GrantDecided(of.about, resolved, effect, lasts)
 	default:
 		s.Record.Decided(of.call, resolved)
 	}

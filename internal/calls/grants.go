@@ -87,8 +87,8 @@ func (g *Grants) propose(m *message.Grant) (*proposal, error) {
 
 // give puts a grant in force: in the running session, for a time (0: as long as it runs), or at the next start. effect says which.
 func (g *Grants) give(p *proposal, decision string, lasts int64, by message.By) (effect string, err error) {
-	if lasts < 0 || lasts > (365*24*time.Hour).Milliseconds() {
-		return "", reject(400, "a grant lasts between a millisecond and a year")
+	if err := checkTime(lasts); err != nil {
+		return "", err
 	}
 	lasting := time.Duration(lasts) * time.Millisecond
 	if decision == message.AllowAlways {
@@ -117,6 +117,13 @@ func (g *Grants) give(p *proposal, decision string, lasts int64, by message.By) 
 		}
 	}
 	return "next start: " + why, nil
+}
+
+func checkTime(lasts int64) error {
+	if lasts < 0 || lasts > (365*24*time.Hour).Milliseconds() {
+		return reject(400, "a grant lasts between a millisecond and a year")
+	}
+	return nil
 }
 
 func (g *Grants) keep(p *proposal, once bool, lasting time.Duration, by message.By) error {
@@ -218,6 +225,9 @@ func (s *Service) Request(_ context.Context, m *message.Grant, confined bool) (*
 	}
 	if len(m.Why) > maxShown || len(m.Target) > maxShown {
 		return nil, reject(413, "a reason or a target has at most %d bytes", maxShown)
+	}
+	if err := checkTime(m.For); err != nil {
+		return nil, err
 	}
 	s.judging.Lock() // Load reads the same snapshot of the policy's files
 	p, err := g.propose(m)

@@ -1,13 +1,18 @@
 package calls
 
 import (
+	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/tool/approval"
+	"github.com/toolguard/toolguard/internal/tool/callstate"
 	"github.com/toolguard/toolguard/internal/tool/message"
 )
 
@@ -87,6 +92,24 @@ func TestGrantTimes(t *testing.T) {
 		g := &Grants{WhyNot: "no"}
 		if _, err := g.give(&proposal{}, message.Deny, lasts, message.By{}); (err == nil) != ok {
 			t.Errorf("%d ms: %v", lasts, err)
+		}
+	}
+}
+
+// A grant that is needed for a time is given for it, unless the person says for how long.
+func TestNeededTime(t *testing.T) {
+	for _, x := range []struct{ asked, decided, want int64 }{{0, 0, 0}, {60_000, 0, 60_000}, {60_000, 5_000, 5_000}, {0, 5_000, 5_000}} {
+		var kept callstate.Stored
+		g := &Grants{WhyNot: "no", Keep: func(s callstate.Stored) error { kept = s; return nil }}
+		s := New(Config{Grants: g, Approvals: approval.New(approval.RealClock(), rand.Reader), Record: &Recorder{Emit: func(event.Event) {}}})
+		a, err := s.Approvals.Ask(approval.Client{}, &message.Approval{Offers: []string{message.AllowOnce}}, time.Minute)
+		childtest.Must(t, err)
+		s.asked[a.ID] = &asked{grant: &proposal{rule: "[a]\n"}, about: &message.Grant{For: x.asked}}
+		once := message.AllowOnce
+		_, err = s.Decide(a.ID, &message.Decided{Decision: &once, For: x.decided}, message.By{})
+		childtest.Must(t, err)
+		if got := max(kept.Expires-kept.Created, 0); got != x.want {
+			t.Errorf("asked for %d ms, given for %d ms: it lasts %d ms", x.asked, x.decided, got)
 		}
 	}
 }
