@@ -125,6 +125,9 @@ func makeFile(path, text string) {
 // lookups only where it can distinguish hosts.
 func (a *app) compile(f *execFlags, tmp string) (*policy.Compiled, error) {
 	c, err := a.load(&f.policyFlags, tmp)
+	if err == nil {
+		err = a.visible(f)
+	}
 	if err != nil || f.Presets == nil {
 		return c, err
 	}

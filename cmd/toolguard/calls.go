@@ -172,14 +172,6 @@ func (s *callServer) begin(of session.Serving, c *policy.Compiled) (*session.Ser
 		end()
 		return nil, err
 	}
-	out.File, out.Env = file, []string{fmt.Sprintf("TOOLGUARD_SOCKET=%s%d", socket.Descriptor, file.Fd())}
+	out.Files, out.Env = []*os.File{file}, []string{fmt.Sprintf("TOOLGUARD_SOCKET=%s%d", socket.Descriptor, file.Fd())}
 	return out, nil
-}
-
-// serve is begin for a session's configuration; nil without a server.
-func (s *callServer) serve(c *policy.Compiled) func(session.Serving) (*session.Served, error) {
-	if s == nil {
-		return nil
-	}
-	return func(of session.Serving) (*session.Served, error) { return s.begin(of, c) }
 }

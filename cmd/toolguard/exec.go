@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/launch"
 	"github.com/toolguard/toolguard/internal/terminal"
+	"github.com/toolguard/toolguard/internal/tool/access"
 )
 
 // execFlags are the flags of exec.
@@ -113,7 +115,8 @@ func (f *execFlags) checkSupport(cmd *cobra.Command) error {
 	return nil
 }
 
-func (a *app) exec(f *execFlags, argv []string) error {
+// ready completes the flags for a command line; empty where there is none.
+func (f *execFlags) ready(a *app, argv []string) {
 	if f.eventsFile() != "" {
 		f.Own = append(f.Own, f.eventsFile()) // no policy lets a command write its own record
 	}
@@ -121,6 +124,13 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		f.Command = argv[0]
 	}
 	a.quiet = f.quiet
+	if f.Ensure = !f.dryRun; f.Ensure && f.Snapshot == nil {
+		f.Snapshot = hostfs.NewSnapshot()
+	}
+}
+
+func (a *app) exec(f *execFlags, argv []string) error {
+	f.ready(a, argv)
 	if f.dryRun {
 		return a.dryRun(f)
 	}
@@ -129,7 +139,6 @@ func (a *app) exec(f *execFlags, argv []string) error {
 			return askAtTerminal()
 		}
 	}
-	f.Ensure, f.Snapshot = true, hostfs.NewSnapshot()
 	if launch.HasChildren() {
 		code, err := launch.Reexec()
 		return cmp.Or(err, exitStatus(code))
@@ -158,6 +167,10 @@ func (a *app) runSession(f *execFlags, argv []string) (r session.Result, err err
 	if err == nil {
 		server, c, err = a.serveCalls(f, c)
 	}
+	var serves []session.Server
+	if err == nil {
+		serves, err = f.serves(server, c)
+	}
 	if err != nil {
 		if events != nil {
 			e := session.NotStarted(session.Config{Tool: f.Tool, Agent: f.Agent, Argv: argv}, "", err)
@@ -169,8 +182,8 @@ func (a *app) runSession(f *execFlags, argv []string) (r session.Result, err err
 	var noticing sync.Mutex
 	r, err = s.Run(session.Config{
 		Policy: c, System: hostfs.Machine{}, Tool: f.Tool, Agent: f.Agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.allowed(c),
-		Argv: argv, Env: append(os.Environ(), f.env...), PassFDs: f.passFDs, Events: events, Linger: f.linger, Begins: a.begins(f, c),
-		Serve: server.serve(c),
+		Argv: argv, Env: append(environ(), f.env...), PassFDs: f.passFDs, Events: events, Linger: f.linger, Begins: a.begins(f, c),
+		Serve: serves,
 		Notice: func(s string) {
 			noticing.Lock()
 			defer noticing.Unlock()
@@ -188,6 +201,11 @@ func (a *app) runSession(f *execFlags, argv []string) (r session.Result, err err
 		return r, exitStatus(r.Code)
 	}
 	return r, nil
+}
+
+// environ is the environment without what an outer session gave this process alone.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, access.Variable+"=") })
 }
 
 // exitCode is the exit status of exec that ends with an error, or without one.

@@ -57,7 +57,7 @@ its "result" or "error" records that the call has ended.`,
 			if p.Tool != "" || p.Agent != "" {
 				return usagef(cmd, "the call names its tool and its agent: leave --tool and --agent out")
 			}
-			e, err := a.engine(&p, mode, state)
+			e, err := a.engine(&p, "gate", mode, state)
 			if err != nil {
 				return err
 			}
@@ -74,8 +74,8 @@ its "result" or "error" records that the call has ended.`,
 	return cmd
 }
 
-// engine loads the policy and all that decides about calls.
-func (a *app) engine(p *policyFlags, mode, state string) (*tool.Engine, error) {
+// engine loads the policy and all that decides about calls, for a command.
+func (a *app) engine(p *policyFlags, command, mode, state string) (*tool.Engine, error) {
 	p.Snapshot = hostfs.NewSnapshot()
 	if state != "" { // which no policy lets a tool write
 		p.Own = append(p.Own, state, state+".lock", state+".new")
@@ -85,7 +85,7 @@ func (a *app) engine(p *policyFlags, mode, state string) (*tool.Engine, error) {
 		return nil, err
 	}
 	if key := tool.NotEnforced(c); key != nil {
-		return nil, fmt.Errorf("gate doesn't enforce %s (%s): take the key out of the policies that gate reads", key.ID, key.Position)
+		return nil, fmt.Errorf("%[1]s doesn't enforce %[2]s (%[3]s): take the key out of the policies that %[1]s reads", command, key.ID, key.Position)
 	}
 	store, err := callStore(p.Document.Tools(), state)
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 const (
 	exitNo            = 1   // the answer is no: denied, a policy with errors, two policies that differ
 	exitTrouble       = 2   // there is no answer
-	exitNotStarted    = 125 // exec, agent: nothing was started
-	exitNotExecutable = 126 // exec, agent: the command may not be executed
-	exitNotFound      = 127 // exec, agent: there is no such command
+	exitNotStarted    = 125 // exec, agent, tool run: nothing was started
+	exitNotExecutable = 126 // exec, agent, tool run: the command may not be executed
+	exitNotFound      = 127 // exec, agent, tool run: there is no such command
 )
 
 // app is the common state of the commands: the three streams.
@@ -87,6 +87,7 @@ func tops() []top {
 	return []top{
 		{"exec", run, newExec},
 		{"agent", run, newAgent},
+		{"tool", run, newTool},
 		{"policy", policies, newPolicy},
 		{"check", policies, newCheck},
 		{"explain", policies, newExplain},
@@ -141,7 +142,7 @@ func (a *app) run(args []string) (code int) {
 }
 
 // runs reports whether a command of that name runs another one.
-func runs(name string) bool { return name == "exec" || name == "agent" }
+func runs(name string) bool { return name == "exec" || name == "agent" || name == "tool" || name == "run" }
 
 // root builds the command line, but only the one command that args name, when they name one: exec is started often, and
 // each command costs it time.

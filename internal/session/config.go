@@ -29,7 +29,7 @@ type Config struct {
 	PassFDs       []int                          // descriptors beyond 0, 1 and 2 that the command keeps, under the same numbers
 	Events        *event.Queue                   // nil: there is no reader
 	Linger        bool                           // leave the command's other processes running when it exits
-	Serve         func(Serving) (*Served, error) // begins to serve the session's calls, before the command starts; nil: nothing is served
+	Serve         []Server             // what this process serves to the command
 	Begins        func(backend.Report)           // gets the report before the command starts; may be nil
 	Notice        func(string)                   // shows one line to people, from any goroutine; may be nil
 }

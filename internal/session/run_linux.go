@@ -41,7 +41,7 @@ type run struct {
 	group      *cgroup.Group // nil: nothing needs one
 	net        *backend.Network
 	usage      *event.Usage // from toolguardd
-	served     *Served      // nil: nothing serves the session's calls
+	served     []*Served    // what the servers of cfg.Serve gave the command
 	reports    *event.Queue // events about calls, to toolguardd; nil: to no toolguardd
 	passFDs    []int        // descriptors beyond 0, 1 and 2 that the command keeps
 	limit      atomic.Pointer[policyLimit]

@@ -8,7 +8,11 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Serving is what a server of the session's calls needs to know of the session.
+// Server gives the command something that this process serves: descriptors, with the variables that name them. It's called before the
+// command starts.
+type Server func(Serving) (*Served, error)
+
+// Serving is what a server needs to know of the session.
 type Serving struct {
 	ID     string
 	Daemon *api.Client       // of the toolguardd that made the session; nil: none did
@@ -20,9 +24,9 @@ type Serving struct {
 	WhyNot string
 }
 
-// Served is a server of the session's calls.
+// Served is what one server gives the command.
 type Served struct {
-	Env   []string // further variables of the command
-	File  *os.File // a descriptor that the command gets under the same number; nil: none
-	Close func()   // ends it, at the session's end
+	Env   []string   // further variables of the command, whatever the policy says about variables
+	Files []*os.File // descriptors that the command gets under the same numbers
+	Close func()     // ends it, at the session's end
 }

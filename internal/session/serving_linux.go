@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
@@ -12,45 +13,51 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serve begins to serve the session's calls, if anything does, and adds its variables and its descriptor to the command.
+// serve begins what this process serves to the command, and adds its variables and its descriptors to the command.
 func (r *run) serve(m *launch.Command) error {
-	if r.cfg.Serve == nil {
-		return nil
+	r.passFDs = r.passFDs[:len(r.passFDs):len(r.passFDs)] // the caller's
+	for _, begin := range r.cfg.Serve {
+		served, err := begin(r.serving(m))
+		if err != nil {
+			return err
+		}
+		r.served = append(r.served, served)
+		m.Env = append(m.Env, served.Env...)
+		for _, file := range served.Files {
+			fd := int(file.Fd())
+			if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil { // the command inherits it
+				return os.NewSyscallError("fcntl(F_SETFD)", err)
+			}
+			r.passFDs = append(r.passFDs, fd)
+		}
 	}
+	return nil
+}
+
+// serving describes the session to a server.
+func (r *run) serving(m *launch.Command) Serving {
 	s := Serving{ID: r.id, Emit: func(e event.Event) { r.emit(r.about(e)) }, Env: m.Env}
 	switch l := r.opened.(type) {
 	case *daemonSession:
 		s.Daemon, s.Reload = l.client, l.reload
-		r.reports = event.NewQueue(callEvents{l})
+		if r.reports == nil {
+			r.reports = event.NewQueue(callEvents{l})
+		}
 		s.Emit = func(e event.Event) { r.reports.Write(&e) }
 	case *kernelSession:
 		s.WhyNot = "toolguardd didn't make the session, and only it changes the policy of a running one"
 	default:
 		s.WhyNot = fmt.Sprintf("the %s backend can't widen a running session", r.report.Backend)
 	}
-	served, err := r.cfg.Serve(s)
-	if err != nil {
-		return err
-	}
-	r.served = served
-	m.Env = append(m.Env, served.Env...)
-	if served.File == nil {
-		return nil
-	}
-	fd := int(served.File.Fd())
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil { // the command inherits it
-		return err
-	}
-	r.passFDs = append(r.passFDs[:len(r.passFDs):len(r.passFDs)], fd)
-	return nil
+	return s
 }
 
-// endServing ends the server of the session's calls.
+// endServing ends all servers.
 func (r *run) endServing() {
-	if r.served != nil {
-		r.served.Close()
-		r.served = nil
+	for _, served := range r.served {
+		served.Close()
 	}
+	r.served = nil
 	if r.reports == nil {
 		return
 	}

@@ -45,18 +45,11 @@ type trailerDenial struct {
 
 // Trailer writes the report after a command as one line of JSON. code is the exit status.
 func (s *Screen) Trailer(r session.Result, code int) error {
-	t := trailerReport{Session: r.Session, Exit: code, Denials: []trailerDenial{}}
+	t := trailerReport{Session: r.Session, Exit: code}
 	if !r.Visible && code != 0 && r.Session != "" {
 		t.Unseen = cmp.Or(r.WhyUnseen, "this user may not")
 	}
-	list := AnywayLast(r.Denials)
-	for i := range list[:min(len(list), mostInTrailer)] {
-		d := &list[i]
-		t.Denials = append(t.Denials, trailerDenial{
-			d.Resource, d.Capability, d.Target, d.Reason, deniedBy(&d.Event), d.Count, d.Suggest, requestFor(d),
-		})
-	}
-	t.Truncated = len(list) - len(t.Denials)
+	t.Denials, t.Truncated = trailerDenials(r)
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -67,6 +60,17 @@ func (s *Screen) Trailer(r session.Result, code int) error {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
+}
+
+// trailerDenials returns the first denials of a run, and how many more there are.
+func trailerDenials(r session.Result) (first []trailerDenial, more int) {
+	first = []trailerDenial{}
+	list := AnywayLast(r.Denials)
+	for i := range list[:min(len(list), mostInTrailer)] {
+		d := &list[i]
+		first = append(first, trailerDenial{d.Resource, d.Capability, d.Target, d.Reason, deniedBy(&d.Event), d.Count, d.Suggest, requestFor(d)})
+	}
+	return first, len(list) - len(first)
 }
 
 // deniedBy returns the rule of a denial, or nil.

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
+	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/launch"
+	"github.com/toolguard/toolguard/internal/session/streams"
+	"github.com/toolguard/toolguard/internal/tool"
+	"github.com/toolguard/toolguard/internal/tool/access"
+	"github.com/toolguard/toolguard/internal/tool/gate"
+)
+
+// maxStream is how much of each stream of a tool --json prints, in bytes.
+const maxStream = 1 << 20
+
+func newTool(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "tool",
+		Short:   "run the local tools of a policy",
+		Example: `  echo '{"pattern":"TODO"}' | toolguard tool run --policy ../policy.toml search`,
+		Args:    cobra.ArbitraryArgs,
+		RunE:    nameOne,
+	}
+	cmd.AddCommand(newToolRun(a))
+	return cmd
+}
+
+func newToolRun(a *app) *cobra.Command {
+	var f execFlags
+	cmd := &cobra.Command{
+		Use:   "run [flags] NAME < ARGUMENTS",
+		Short: "run a local tool on behalf of a model",
+		Long: `toolguard tool run: run the command of a local tool, one whose table in the policy has "command", as exec --tool NAME
+does. The arguments are read from standard input: a JSON object, which must match the tool's schema. Each is a whole
+element of the command line, never an option, and no shell reads it.
+
+The call passes what the policy says about calls: which tools the caller sees, the gate, hooks, constraints. Only the
+flags name the caller. Nobody is asked: a call that needs an approval doesn't run.
+
+The output and the exit status are the command's; the exit status is 125 if it wasn't started. Its input is empty. With
+--json, its output is printed as JSON with the denials, of each stream at most 1 MiB.`,
+		Example: `  echo '{"pattern":"TODO"}' | toolguard tool run --policy ../policy.toml search
+  toolguard tool run --policy ../policy.toml --agent coder --json search < arguments.json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) != 1:
+				return usagef(cmd, "name one tool")
+			case f.Tool != "":
+				return usagef(cmd, "NAME is the tool: leave --tool out")
+			}
+			f.Tool = args[0]
+			if f.dryRun {
+				return a.exec(&f, nil)
+			}
+			return a.runTool(&f)
+		},
+	}
+	f.policyFlags.define(cmd)
+	f.defineCaller(cmd)
+	f.defineRun(cmd)
+	cmd.Flags().Lookup("json").Usage = "print the output and the denials as JSON, for machines"
+	return cmd
+}
+
+// runTool runs a local tool with the arguments on standard input.
+func (a *app) runTool(f *execFlags) error {
+	if launch.HasChildren() { // before standard input is read
+		code, err := launch.Reexec()
+		return cmp.Or(err, exitStatus(code))
+	}
+	argv, err := a.toolCommand(f)
+	if err != nil {
+		return err
+	}
+	if err := streams.NoInput(); err != nil {
+		return err
+	}
+	f.ready(a, argv)
+	if f.json {
+		return a.runToolJSON(f, argv)
+	}
+	r, err := a.runSession(f, argv)
+	if f.report == "json" {
+		return cmp.Or(err, a.err.Trailer(r, exitCode(err)))
+	}
+	return err
+}
+
+// toolCommand decides on the call, and returns the command line that it runs.
+func (a *app) toolCommand(f *execFlags) ([]string, error) {
+	arguments, err := io.ReadAll(io.LimitReader(a.in, gate.MaxCall+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the arguments: %w", err)
+	}
+	state := policyload.OwnFolders().State
+	if state != "" {
+		state = filepath.Join(state, "calls.json")
+	}
+	e, err := a.engine(&f.policyFlags, "tool run", "", state)
+	if err != nil {
+		return nil, err
+	}
+	c := f.Caller
+	return e.Local(&gate.Call{
+		ID: "1", Tool: f.Tool, Arguments: arguments, Agent: f.Agent, Provider: c.Provider, Model: c.Model, Group: c.Group, Owner: c.Owner,
+		Depth: int(c.Depth),
+	}, f.visibilityCaller())
+}
+
+// runToolJSON runs the command and prints its output as JSON.
+func (a *app) runToolJSON(f *execFlags, argv []string) error {
+	captured, err := streams.Begin(maxStream)
+	if err != nil {
+		return err
+	}
+	a.out, a.err = output.NewFile(captured.Out()), output.NewFile(captured.Err())
+	f.report = "json"
+	r, err := a.runSession(f, argv)
+	stdout, stderr, truncated, failed := captured.End()
+	if s := (*status)(nil); err != nil && !(errors.As(err, &s) && s.err == nil && r.Session != "") {
+		return err // the command wasn't started
+	}
+	if failed != nil {
+		return failed
+	}
+	return cmp.Or(a.out.JSON(output.ToolRunJSON(r, exitCode(err), stdout, stderr, truncated)), err)
+}
+
+// visible returns an error if a tool is run on behalf of an agent that doesn't see it.
+func (a *app) visible(f *execFlags) error {
+	if f.Tool == "" || f.Agent == "" {
+		return nil
+	}
+	return tool.Visible(f.Document.Tools(), f.visibilityCaller(), f.Tool)
+}
+
+// serves returns what the session serves to the command: the calls, and with --tool the tool's access.
+func (f *execFlags) serves(calls *callServer, c *policy.Compiled) (list []session.Server, err error) {
+	if calls != nil {
+		list = append(list, func(of session.Serving) (*session.Served, error) { return calls.begin(of, c) })
+	}
+	if f.Tool != "" {
+		text, err := access.New(c, f.Tool).JSON()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, session.Provide(access.Variable, text))
+	}
+	return list, nil
+}
