@@ -7,6 +7,7 @@ import (
 	"github.com/toolguard/toolguard/internal/jsonline"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
+	"github.com/toolguard/toolguard/internal/tool/access"
 )
 
 // batchLine is the most bytes that a question may have.
@@ -27,12 +28,13 @@ type batchAnswer struct {
 // batch answers JSON lines until there are no more. The exit status is the worst of all answers, so that a caller that reads
 // nothing else doesn't mistake a denial for an answer of allow.
 func (a *app) batch(p *policyFlags, by *backendFlags) error {
-	if err := a.useUserPolicy(p); err != nil {
+	c, own, err := a.asked(p)
+	if err != nil {
 		return err
 	}
-	b := &batcher{flags: p, by: by, evaluators: map[string]*evaluator{}}
-	if _, err := b.evaluator(p.Tool); err != nil {
-		return err
+	b := &batcher{flags: p, own: own, evaluators: map[string]*evaluator{p.Tool: by.evaluator(c)}, by: by}
+	if own != nil {
+		b.evaluators[own.Tool] = b.evaluators[p.Tool]
 	}
 	return a.answerLines(batchLine, b.reply)
 }
@@ -49,6 +51,7 @@ func (a *app) answerLines(most int, reply func(line []byte, err error) (answer a
 // batcher answers questions, each under the policy of its tool.
 type batcher struct {
 	flags      *policyFlags
+	own        *access.Context // of the session in which this process is; nil: the flags select the policy
 	by         *backendFlags
 	evaluators map[string]*evaluator
 }
@@ -56,6 +59,9 @@ type batcher struct {
 func (b *batcher) evaluator(tool string) (*evaluator, error) {
 	if j := b.evaluators[tool]; j != nil {
 		return j, nil
+	}
+	if b.own != nil {
+		return nil, fmt.Errorf("the policy of this session is for the tool %s: name a policy (--policy) to ask about another one", b.own.Tool)
 	}
 	flags := *b.flags
 	flags.Tool = tool
@@ -102,5 +108,8 @@ func (b *batcher) answer(bq *explain.Line) (output.Answer, error) {
 	if err != nil {
 		return output.Answer{}, err
 	}
-	return output.AnswerJSON(j.ask(q)), nil
+	a, here := j.ask(q)
+	out := output.AnswerJSON(a, here)
+	out.Grants = granted(b.own, q, &a)
+	return out, nil
 }

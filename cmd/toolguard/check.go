@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
+	"github.com/toolguard/toolguard/internal/tool/access"
 )
 
 const questionHelp = `  fs read|create|update|delete|execute PATH
@@ -31,7 +33,10 @@ func newCheck(a *app) *cobra.Command {
 Prints the decision, the rule behind it, whether it's enforced on this machine and by what, and, for a denial, the
 grant that would allow it. The exit status is the policy's: 0 for allow, 1 for deny, 2 when there is no answer. With
 --batch, questions are read as JSON lines from standard input and answered in the same order; the exit status is that
-of the worst answer.`,
+of the worst answer.
+
+In a session of exec --tool, and without --policy, the questions are about that session's own policy (TOOLGUARD_CONTEXT),
+and a denial lists what is granted.`,
 		Example: `  toolguard check --policy policy.toml fs read src/main.py
   toolguard check --policy policy.toml net connect https://api.github.com/repos
   toolguard check --policy policy.toml net POST https://api.github.com/repos   # where the policy has paths or methods
@@ -50,12 +55,18 @@ of the worst answer.`,
 			if err != nil {
 				return err
 			}
-			c, err := a.load(&p, "")
+			c, own, err := a.asked(&p)
 			if err != nil {
 				return err
 			}
 			answer, here := by.evaluator(c).ask(q)
-			err = a.answer(asJSON, output.AnswerJSON(answer, here), func() { a.out.Answer(q, answer, here) })
+			grants := granted(own, q, &answer)
+			machines := output.AnswerJSON(answer, here)
+			machines.Grants = grants
+			err = a.answer(asJSON, machines, func() {
+				a.out.Answer(q, answer, here)
+				a.out.Granted(grants)
+			})
 			if err == nil && answer.Decision != "allow" {
 				err = exitStatus(exitNo)
 			}
@@ -90,12 +101,15 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 			if err != nil {
 				return err
 			}
-			c, err := a.load(&p, "")
+			c, own, err := a.asked(&p)
 			if err != nil {
 				return err
 			}
 			e, here := by.evaluator(c).explain(q)
-			err = a.answer(asJSON, output.ExplanationJSON(e, here), func() { a.out.Explanation(q, e, here) })
+			err = a.answer(asJSON, output.ExplanationJSON(e, here), func() {
+				a.out.Explanation(q, e, here)
+				a.out.Granted(granted(own, q, &e.Answer))
+			})
 			if err == nil && e.Answer.Decision != "allow" {
 				err = exitStatus(exitNo)
 			}
@@ -106,6 +120,33 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 	by.define(cmd)
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+// asked returns the policy that questions are about. Where no policy is named, it's that of the session of exec --tool in which this process is,
+// with its context; else own is nil.
+func (a *app) asked(p *policyFlags) (c *policy.Compiled, own *access.Context, err error) {
+	value := os.Getenv(access.Variable)
+	if value == "" || len(p.Files) > 0 {
+		c, err = a.load(p, "")
+		return c, nil, err
+	}
+	own, err = access.Open(value)
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("the policy of this session can't be read, so name one (--policy): %w", err)
+	case p.Tool != "" && p.Tool != own.Tool, p.Agent != "", p.Workspace != "", p.Caller.Environment != "":
+		return nil, nil, fmt.Errorf("the policy of this session is for the tool %s as it was started: name a policy (--policy) to ask about another tool, agent, workspace or environment", own.Tool)
+	}
+	a.err.Message("the policy is that of this session, for the tool %s (%s)", own.Tool, access.Variable)
+	return own.Policy, own, nil
+}
+
+// granted is what a session's context grants of what is denied; nil where nothing is denied, or there is no context.
+func granted(own *access.Context, q explain.Question, a *explain.Answer) []string {
+	if own == nil || a.Decision == "allow" {
+		return nil
+	}
+	return own.Grants(q.Resource)
 }
 
 // question reads RESOURCE ACTION TARGET.

@@ -142,7 +142,9 @@ func (a *app) run(args []string) (code int) {
 }
 
 // runs reports whether a command of that name runs another one.
-func runs(name string) bool { return name == "exec" || name == "agent" || name == "tool" || name == "run" }
+func runs(name string) bool {
+	return name == "exec" || name == "agent" || name == "tool" || name == "run"
+}
 
 // root builds the command line, but only the one command that args name, when they name one: exec is started often, and
 // each command costs it time.

@@ -20,18 +20,18 @@ type Config struct {
 	Policy        *policy.Compiled
 	System        fspath.FileSystem // the file tree that the policy was compiled for
 	Tool, Agent   string
-	Backend       string                         // "auto" or a backend's name
-	Daemon        string                         // whether toolguardd must ("require"), may ("auto") or may not ("none") be used
-	AllowDegraded []string                       // IDs of rules that need not be enforced
-	Argv          []string                       // the command; Argv[0] is looked up through PATH
-	Env           []string                       // the environment before the policy is applied
-	Proxies       []api.Proxy                    // set by Run: the proxies in the variables that the command gets
-	PassFDs       []int                          // descriptors beyond 0, 1 and 2 that the command keeps, under the same numbers
-	Events        *event.Queue                   // nil: there is no reader
-	Linger        bool                           // leave the command's other processes running when it exits
+	Backend       string               // "auto" or a backend's name
+	Daemon        string               // whether toolguardd must ("require"), may ("auto") or may not ("none") be used
+	AllowDegraded []string             // IDs of rules that need not be enforced
+	Argv          []string             // the command; Argv[0] is looked up through PATH
+	Env           []string             // the environment before the policy is applied
+	Proxies       []api.Proxy          // set by Run: the proxies in the variables that the command gets
+	PassFDs       []int                // descriptors beyond 0, 1 and 2 that the command keeps, under the same numbers
+	Events        *event.Queue         // nil: there is no reader
+	Linger        bool                 // leave the command's other processes running when it exits
 	Serve         []Server             // what this process serves to the command
-	Begins        func(backend.Report)           // gets the report before the command starts; may be nil
-	Notice        func(string)                   // shows one line to people, from any goroutine; may be nil
+	Begins        func(backend.Report) // gets the report before the command starts; may be nil
+	Notice        func(string)         // shows one line to people, from any goroutine; may be nil
 }
 
 // Result is the result of a run.

@@ -44,6 +44,17 @@ func (s *Screen) decision(q explain.Question, a explain.Answer, h backend.Here) 
 	}
 }
 
+// Granted lists what is granted, after a denial.
+func (s *Screen) Granted(grants []string) {
+	defer s.flush()
+	for i, g := range grants {
+		if i == 0 {
+			s.line("granted:")
+		}
+		s.line("  %s", g)
+	}
+}
+
 // hereRows shows whether a decision is enforced on this machine.
 func hereRows(h backend.Here) [][]cell {
 	text, st := "enforced by "+h.By, plain

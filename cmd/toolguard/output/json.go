@@ -49,6 +49,7 @@ type Answer struct {
 	Note      string        `json:"note,omitempty"` // details beyond the reason
 	Suggest   string        `json:"suggest,omitempty"`
 	Advice    string        `json:"advice,omitempty"` // what to consider before a grant, where nothing is suggested
+	Grants    []string      `json:"grants,omitempty"` // of a denial in a session: what is granted
 	Here      hereAnswer    `json:"here"`
 }
 

@@ -27,9 +27,13 @@ func paths(c *policy.Compiled) (list []FS) {
 	return list
 }
 
-// exempt reports whether a restriction of any authority doesn't apply at a path, and none does.
+// exempt reports whether a restriction doesn't apply at a path and beneath, for no authority. Where several authorities have rules, it may apply where
+// a pattern matches.
 func exempt(c *policy.Compiled, path string, k policy.Restriction) (any bool) {
 	for _, l := range c.Layers {
+		if len(l.FS.Patterns()) > 0 && several(c) {
+			return false
+		}
 		if l.Restrictions()[k] == nil {
 			continue
 		}
@@ -40,6 +44,17 @@ func exempt(c *policy.Compiled, path string, k policy.Restriction) (any bool) {
 		any = true
 	}
 	return any
+}
+
+// several reports whether more than one authority has rules about files, besides toolguard's own.
+func several(c *policy.Compiled) bool {
+	n := 0
+	for _, l := range c.Layers {
+		if l.Authority != policy.Builtin && (l.Defaults[policy.FS] != policy.Undeclared || l.Protect != nil || l.Secrets != nil) {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // relative is a path as the reference has it: within the workspace it's relative.
@@ -74,14 +89,8 @@ func names(c policy.Caps) (list []string) {
 // patterns are the rules about names at any depth.
 func patterns(c *policy.Compiled) Patterns {
 	out := Patterns{FS: []Pattern{}, Removed: []Removal{}}
-	declaring := 0
 	for _, l := range c.Layers {
-		if l.Defaults[policy.FS] != policy.Undeclared && l.Authority != policy.Builtin {
-			declaring++
-		}
-	}
-	for _, l := range c.Layers {
-		out.addFS(c, l, declaring > 1)
+		out.addFS(c, l, several(c))
 		for k, t := range l.Restrictions() {
 			if len(t.Rules()) > 0 {
 				out.addRemoval(c, policy.Restriction(k), t)

@@ -41,20 +41,34 @@ func (x *Context) Grants(of policy.Resource) []string {
 	return list
 }
 
-func (x *Context) fsGrants() (list []string) {
-	for _, within := range []bool{true, false} {
-		for _, f := range x.Access.FS {
-			if caps := f.Caps.String(); caps != "" && within == !strings.HasPrefix(f.Path, "/") {
-				list = append(list, caps+" "+f.Path)
-			}
-		}
-		for _, p := range x.Patterns.FS {
-			if caps := p.Caps.String(); caps != "" && within == !strings.HasPrefix(p.Base, "/") {
-				list = append(list, fmt.Sprintf("%s %s", caps, strings.TrimPrefix(strings.TrimSuffix(p.Base, "/")+"/**/"+strings.Join(p.Match, "/"), "./")))
-			}
+// fsGrants are the grants on files: first what is in the workspace, then what the policy's own files name, then the built-in rules.
+func (x *Context) fsGrants() []string {
+	own := map[string]bool{}
+	for _, r := range x.Policy.Rules {
+		if r.FS != nil && !r.Builtin() {
+			own[relative(x.Policy, r.FS.Path)] = true
 		}
 	}
-	return list
+	var lists [3][]string
+	add := func(base string, c Caps, target string) {
+		at := 2
+		switch {
+		case !strings.HasPrefix(base, "/"):
+			at = 0
+		case own[base]:
+			at = 1
+		}
+		if caps := c.String(); caps != "" {
+			lists[at] = append(lists[at], caps+" "+target)
+		}
+	}
+	for _, f := range x.Access.FS {
+		add(f.Path, f.Caps, f.Path)
+	}
+	for _, p := range x.Patterns.FS {
+		add(p.Base, p.Caps, strings.TrimPrefix(strings.TrimSuffix(p.Base, "/")+"/**/"+strings.Join(p.Match, "/"), "./"))
+	}
+	return slices.Concat(lists[0], lists[1], lists[2])
 }
 
 // String names the capabilities: "read+write".
