@@ -60,12 +60,11 @@ and a denial lists what is granted.`,
 				return err
 			}
 			answer, here := by.evaluator(c).ask(q)
-			grants := granted(own, q, &answer)
 			machines := output.AnswerJSON(answer, here)
-			machines.Grants = grants
+			machines.Grants = granted(own, q, &answer)
 			err = a.answer(asJSON, machines, func() {
 				a.out.Answer(q, answer, here)
-				a.out.Granted(grants)
+				a.out.Granted(machines.Grants)
 			})
 			if err == nil && answer.Decision != "allow" {
 				err = exitStatus(exitNo)
@@ -106,9 +105,11 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 				return err
 			}
 			e, here := by.evaluator(c).explain(q)
-			err = a.answer(asJSON, output.ExplanationJSON(e, here), func() {
+			machines := output.ExplanationJSON(e, here)
+			machines.Grants = granted(own, q, &e.Answer)
+			err = a.answer(asJSON, machines, func() {
 				a.out.Explanation(q, e, here)
-				a.out.Granted(granted(own, q, &e.Answer))
+				a.out.Granted(machines.Grants)
 			})
 			if err == nil && e.Answer.Decision != "allow" {
 				err = exitStatus(exitNo)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -35,8 +36,14 @@ func newTool(a *app) *cobra.Command {
 	return cmd
 }
 
+// toolFlags are the flags of tool run.
+type toolFlags struct {
+	execFlags
+	invocation string
+}
+
 func newToolRun(a *app) *cobra.Command {
-	var f execFlags
+	var f toolFlags
 	cmd := &cobra.Command{
 		Use:   "run [flags] NAME < ARGUMENTS",
 		Short: "run a local tool on behalf of a model",
@@ -60,25 +67,26 @@ The output and the exit status are the command's; the exit status is 125 if it w
 			}
 			f.Tool = args[0]
 			if f.dryRun {
-				return a.exec(&f, nil)
+				return a.exec(&f.execFlags, nil)
 			}
 			return a.runTool(&f)
 		},
 	}
 	f.policyFlags.define(cmd)
 	f.defineCaller(cmd)
+	cmd.Flags().StringVar(&f.invocation, "invocation", "", "the invocation `ID` of the agent, by which a policy with max_invocations or only_after counts calls")
 	f.defineRun(cmd)
 	cmd.Flags().Lookup("json").Usage = "print the output and the denials as JSON, for machines"
 	return cmd
 }
 
 // runTool runs a local tool with the arguments on standard input.
-func (a *app) runTool(f *execFlags) error {
+func (a *app) runTool(f *toolFlags) error {
 	if launch.HasChildren() { // before standard input is read
 		code, err := launch.Reexec()
 		return cmp.Or(err, exitStatus(code))
 	}
-	argv, err := a.toolCommand(f)
+	argv, end, err := a.toolCommand(f)
 	if err != nil {
 		return err
 	}
@@ -87,34 +95,47 @@ func (a *app) runTool(f *execFlags) error {
 	}
 	f.ready(a, argv)
 	if f.json {
-		return a.runToolJSON(f, argv)
+		err = a.runToolJSON(&f.execFlags, argv)
+	} else {
+		r, failed := a.runSession(&f.execFlags, argv)
+		if err = failed; f.report == "json" {
+			err = cmp.Or(failed, a.err.Trailer(r, exitCode(failed)))
+		}
 	}
-	r, err := a.runSession(f, argv)
-	if f.report == "json" {
-		return cmp.Or(err, a.err.Trailer(r, exitCode(err)))
+	if failed := end(err == nil); failed != nil {
+		a.err.Warn("the end of the call can't be recorded, so no call runs that must come after it: %v", failed)
 	}
 	return err
 }
 
-// toolCommand decides on the call, and returns the command line that it runs.
-func (a *app) toolCommand(f *execFlags) ([]string, error) {
+// toolCommand decides on the call, and returns the command line that it runs. end records that the call has ended, without an error or with one.
+func (a *app) toolCommand(f *toolFlags) (argv []string, end func(ok bool) error, err error) {
 	arguments, err := io.ReadAll(io.LimitReader(a.in, gate.MaxCall+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the arguments: %w", err)
+		return nil, nil, fmt.Errorf("read the arguments: %w", err)
 	}
-	state := policyload.OwnFolders().State
-	if state != "" {
+	state := ""
+	if policyload.OwnFolders().State != "" { // without, a policy that counts calls is an error
+		if state, err = stateFolder(); err != nil {
+			return nil, nil, err
+		}
 		state = filepath.Join(state, "calls.json")
 	}
 	e, err := a.engine(&f.policyFlags, "tool run", "", state)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	c := f.Caller
-	return e.Local(&gate.Call{
-		ID: "1", Tool: f.Tool, Arguments: arguments, Agent: f.Agent, Provider: c.Provider, Model: c.Model, Group: c.Group, Owner: c.Owner,
-		Depth: int(c.Depth),
-	}, f.visibilityCaller())
+	c := &gate.Call{
+		ID: rand.Text(), Tool: f.Tool, Arguments: arguments, Agent: f.Agent, Provider: f.Caller.Provider, Model: f.Caller.Model, Group: f.Caller.Group,
+		Owner: f.Caller.Owner, Depth: int(f.Caller.Depth), Invocation: f.invocation,
+	}
+	argv, err = e.Local(c, f.visibilityCaller())
+	return argv, func(ok bool) error {
+		if e.Store == nil {
+			return nil
+		}
+		return e.End(&gate.End{ID: c.ID, Invocation: c.Invocation, OK: ok})
+	}, err
 }
 
 // runToolJSON runs the command and prints its output as JSON.
