@@ -13,6 +13,8 @@ import (
 const layers = `
 9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/client calls/serve calls/socket darwin desktop event grant/lastrun jsonline ownprogram policy policy/explain policy/hostfs
 	policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch terminal tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/message tool/visibility userfiles version
+9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/serve calls/socket darwin event grant jsonline policy policy/explain policy/hostfs
+	policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch session/streams tool tool/access tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/visibility userfiles version
 	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist desktop/notify event ship tool/hook/endpoint version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
@@ -81,6 +83,7 @@ const layers = `
 4 tool/hook: ownprogram policy/fspath policy/toolset printable proc tool/binding tool/strictjson golang.org/x/sys
 0 tool/hook/endpoint:
 3 tool/visibility: policy/toolset
+2 tool/access: policy policy/fspath policy/netname
 3 seccomp: policy golang.org/x/sys
 3 ship: audit event metrics github.com/nats-io/nats.go github.com/nats-io/nkeys github.com/pelletier/go-toml/v2 golang.org/x/sys
 2 audit: audit/report event
@@ -122,6 +125,7 @@ const layers = `
 0 printable:
 0 ownprogram: golang.org/x/sys
 0 proc: golang.org/x/sys
+0 session/streams: golang.org/x/sys
 0 session/launch/forkexec/nofile:
 0 userfiles:
 0 version:

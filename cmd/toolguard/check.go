@@ -35,8 +35,8 @@ grant that would allow it. The exit status is the policy's: 0 for allow, 1 for d
 --batch, questions are read as JSON lines from standard input and answered in the same order; the exit status is that
 of the worst answer.
 
-In a session of exec --tool, and without --policy, the questions are about that session's own policy (TOOLGUARD_CONTEXT),
-and a denial lists what is granted.`,
+In a session of exec --tool, and without --policy, the questions are about that session's own policy, which
+TOOLGUARD_CONTEXT names, and a denial lists what is granted.`,
 		Example: `  toolguard check --policy policy.toml fs read src/main.py
   toolguard check --policy policy.toml net connect https://api.github.com/repos
   toolguard check --policy policy.toml net POST https://api.github.com/repos   # where the policy has paths or methods
