@@ -135,7 +135,6 @@ func TestNoGrants(t *testing.T) {
 		if !strings.Contains(why, g.text) {
 			t.Errorf("%d: %+v: %s", i, g.Grant, why)
 		}
-		t.Log(why)
 	}
 	if n := s.count(t, 4, "tool_denied", "reason=request_rejected", "status=403"); n != 4 || len(approvals(t, s.outside)) != 0 {
 		t.Errorf("%d events, %s wait: %s", n, show(approvals(t, s.outside)), s.list(t))
@@ -175,7 +174,6 @@ exec setpriv --reuid "$0" --regid "$0" --clear-groups "$@"`, fmt.Sprint(p.user.i
 	if !strings.Contains(why, "host") {
 		t.Errorf("%s", why)
 	}
-	t.Log(why)
 	s.event(t, "tool_denied", "reason=request_rejected", "status=403")
 	s.grants(t, fine, `{"decision":"allow-always"}`)
 	s.stop(t)
