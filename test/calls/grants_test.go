@@ -196,3 +196,37 @@ func TestGrantExpires(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// Of two sessions that begin at once, one gets what was given once.
+func TestGivenOnce(t *testing.T) {
+	p := newFixture(t, ordinary())
+	path := p.data(t, "x")
+	s := p.start(t, grantee)
+	for round := range 5 {
+		s.grants(t, path, `{"decision":"allow-once"}`)
+		var agents []*agent
+		for i := range 2 {
+			cmd := p.exec(fmt.Sprintf("%s/once-%d-%d.jsonl", p.in, round, i))
+			a := talk(t, cmd, "")
+			must(t, cmd.Start())
+			t.Cleanup(func() {
+				_ = a.close()
+				_ = cmd.Wait()
+			})
+			agents = append(agents, a)
+		}
+		n := 0
+		for _, a := range agents {
+			switch r := a.do(t, order{Trick: "open", Path: path}); r.Status {
+			case 200:
+				n++
+			case 403:
+			default:
+				t.Fatalf("%+v", r)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d sessions have it", n)
+		}
+	}
+}
