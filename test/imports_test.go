@@ -11,31 +11,29 @@ import (
 // Packages of this module have no "internal/"; another module stands for all its packages. A package imports packages of lower
 // levels only. docs/ARCHITECTURE.md says what each is for.
 const layers = `
-9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/client calls/serve calls/socket darwin desktop event grant/lastrun jsonline ownprogram policy policy/explain policy/hostfs
-	policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch terminal tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/message tool/visibility userfiles version
-9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/serve calls/socket darwin event grant jsonline policy policy/explain policy/hostfs
-	policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch session/streams tool tool/access tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/visibility userfiles version
-	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/client calls/serve calls/socket darwin desktop event grant/lastrun
+	jsonline ownprogram policy policy/explain policy/hostfs policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset
+	policy/written session session/backend session/launch terminal tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/message
+	tool/visibility userfiles version session/streams tool/access github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist desktop/notify event ship tool/hook/endpoint version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
 9 cmd/toolguardd: allowlist api audit audit/report daemon daemon/systemd egress/process loader version golang.org/x/sys
-8 cmd/toolguard/output: api audit/report calls/ask darwin event grant grant/lastrun printable policy policy/explain policy/toolset session session/backend session/denials
-	tool/gate tool/message tool/visibility userfiles
-	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
-8 daemon: api audit cgroup cgroup/managed daemon/forward daemon/peer daemon/systemd event kernelaudit landlock loader loader/cgroupsock loader/image metrics
-	policy policy/hostfs policy/policyfile proc session/denials session/network tool/message github.com/pelletier/go-toml/v2 golang.org/x/sys
-8 calls: calls/serve event grant policy policy/explain policy/fspath policy/toolset tool tool/approval tool/binding tool/callstate tool/gate tool/hook tool/message tool/strictjson
-7 session: api cgroup darwin darwin/oslog darwin/sandboxexec egress/control egress/loopback egress/message event kernelaudit landlock
-	loader loader/cgroupsock loader/image policy policy/fspath seccomp session/backend session/denials session/launch session/launch/forkexec session/launch/forkexec/nofile session/network
-	golang.org/x/sys
+8 cmd/toolguard/output: api audit/report calls/ask darwin event grant grant/lastrun printable policy policy/explain policy/toolset session
+	session/backend session/denials tool/gate tool/message tool/visibility userfiles github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+8 daemon: api audit cgroup cgroup/managed daemon/forward daemon/peer daemon/systemd event kernelaudit landlock loader loader/cgroupsock loader/image
+	metrics policy policy/hostfs policy/policyfile proc session/denials session/network tool/message github.com/pelletier/go-toml/v2 golang.org/x/sys
+8 calls: calls/serve event grant policy policy/explain policy/fspath policy/toolset tool tool/approval tool/binding tool/callstate tool/gate tool/hook
+	tool/message tool/strictjson
+7 session: api cgroup darwin darwin/oslog darwin/sandboxexec egress/control egress/loopback egress/message event kernelaudit landlock loader
+	loader/cgroupsock loader/image policy policy/fspath seccomp session/backend session/denials session/launch session/launch/forkexec
+	session/launch/forkexec/nofile session/network golang.org/x/sys
 6 egress/process: allowlist egress egress/message egress/ownaddr landlock loader/cgroupsock policy golang.org/x/sys
-6 session/backend: api bubblewrap cgroup darwin darwin/oslog darwin/sandboxexec firejail kernelaudit landlock loader loader/cgroupsock loader/image mounts policy
-	policy/explain policy/hostfs proc seccomp session/launch session/network version golang.org/x/sys
+6 session/backend: api bubblewrap cgroup darwin darwin/oslog darwin/sandboxexec firejail kernelaudit landlock loader loader/cgroupsock loader/image
+	mounts policy policy/explain policy/hostfs proc seccomp session/launch session/network version golang.org/x/sys
 5 daemontest: api
 5 session/denials: api darwin/oslog egress/message event kernelaudit loader loader/cgroupsock loader/image policy policy/explain proc seccomp
 	golang.org/x/sys
-5 session/network: cgroup egress/control egress/message event loader/cgroupsock policy session/launch/forkexec
-	golang.org/x/sys
+5 session/network: cgroup egress/control egress/message event loader/cgroupsock policy session/launch/forkexec golang.org/x/sys
 5 tool: policy policy/fspath policy/toolset tool/constraint tool/gate tool/schema tool/visibility
 4 allowlist: seccomp github.com/elastic/go-seccomp-bpf golang.org/x/sys
 5 daemon/forward: api daemon/peer tool/message golang.org/x/sys
@@ -59,16 +57,15 @@ const layers = `
 3 darwin: policy policy/fspath policy/netname golang.org/x/text
 0 darwin/oslog:
 3 landlock: policy policy/fspath github.com/landlock-lsm/go-landlock golang.org/x/sys
-3 loader/cgroupsock: event loader/bpffs policy policy/netname github.com/cilium/ebpf github.com/vishvananda/netlink
-	golang.org/x/sys
+3 loader/cgroupsock: event loader/bpffs policy policy/netname github.com/cilium/ebpf github.com/vishvananda/netlink golang.org/x/sys
 3 loader/image: loader/bpffs policy policy/fspath
 3 mounts: policy policy/fspath policy/hostfs golang.org/x/sys
 4 bubblewrap: landlock mounts policy
 4 firejail: landlock mounts policy proc golang.org/x/sys
 4 mounts/mountstest: childtest landlock mounts policy policy/hostfs golang.org/x/sys
 3 nettest: policy policy/hostfs github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/net golang.org/x/sys
-3 tool/gate: printable policy policy/explain policy/fspath policy/tomltext policy/toolset tool/message tool/patch tool/program tool/shell tool/strictjson
-	github.com/go-json-experiment/json
+3 tool/gate: printable policy policy/explain policy/fspath policy/tomltext policy/toolset tool/message tool/patch tool/program tool/shell
+	tool/strictjson github.com/go-json-experiment/json
 1 tool/approval: policy/tomltext tool/message
 0 tool/message:
 6 calls/ask: calls/client tool/message golang.org/x/text
