@@ -31,7 +31,7 @@ func newPolicy(a *app) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: nameOne,
 	}
-	cmd.AddCommand(newInit(a), newLint(a), newShow(a), newDiff(a), newFmt(a), newSchema(a), newRender(a))
+	cmd.AddCommand(newInit(a), newLint(a), newShow(a), newDiff(a), newFmt(a), newSchema(a), newRender(a), newImport(a))
 	return cmd
 }
 

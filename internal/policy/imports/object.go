@@ -1,0 +1,126 @@
+package imports
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/tomltext"
+)
+
+// object is a table of the source. It knows which of its keys were read, so that none is dropped in silence.
+type object struct {
+	im   *importer
+	path string
+	m    map[string]any
+	read map[string]bool
+}
+
+func (o *object) at(key string) string {
+	if o.path == "" {
+		return tomltext.Key(key)
+	}
+	return o.path + "." + tomltext.Key(key)
+}
+
+func (o *object) has(key string) bool { return o.m[key] != nil }
+
+func (o *object) get(key string) any {
+	o.read[key] = true
+	return o.m[key]
+}
+
+// text returns a string, "" where it isn't given. If words are given, it must be one of them.
+func (o *object) text(key string, words ...string) string {
+	v := o.get(key)
+	s, ok := v.(string)
+	switch {
+	case v == nil:
+		return ""
+	case !ok:
+		o.im.fail(o.at(key), "it isn't a string")
+	case len(words) > 0 && !slices.Contains(words, s):
+		o.im.fail(o.at(key), "%s is none of %s", tomltext.Quote(s), strings.Join(words, ", "))
+	}
+	return s
+}
+
+func (o *object) flag(key string) (on, given bool) {
+	v := o.get(key)
+	on, ok := v.(bool)
+	if v != nil && !ok {
+		o.im.fail(o.at(key), "it's neither true nor false")
+	}
+	return on, ok
+}
+
+// number returns a whole number from 1 on, 0 where it isn't given.
+func (o *object) number(key string) int {
+	switch v := o.get(key).(type) {
+	case nil:
+		return 0
+	case int64:
+		if v >= 1 && v <= 1e9 {
+			return int(v)
+		}
+	}
+	o.im.fail(o.at(key), "it isn't a whole number from 1 to 1000000000")
+	return 0
+}
+
+func (o *object) texts(key string) (list []string, given bool) {
+	v := o.get(key)
+	if v == nil {
+		return nil, false
+	}
+	items, ok := v.([]any)
+	if !ok {
+		o.im.fail(o.at(key), "it isn't a list")
+	}
+	for _, x := range items {
+		s, ok := x.(string)
+		if !ok {
+			o.im.fail(o.at(key), "an element isn't a string")
+		}
+		list = append(list, s)
+	}
+	return list, true
+}
+
+// object returns a table, an empty one where it isn't given.
+func (o *object) object(key string) *object { return o.im.object(o.get(key), o.at(key)) }
+
+func (i *importer) object(v any, path string) *object {
+	m, ok := v.(map[string]any)
+	if v != nil && !ok {
+		i.fail(path, "it isn't a table")
+	}
+	return &object{im: i, path: path, m: m, read: map[string]bool{}}
+}
+
+// objects returns a list of tables.
+func (o *object) objects(key string) []*object {
+	v := o.get(key)
+	items, ok := v.([]any)
+	if v != nil && !ok {
+		o.im.fail(o.at(key), "it isn't a list")
+	}
+	out := make([]*object, len(items))
+	for n, x := range items {
+		out[n] = o.im.object(x, fmt.Sprintf("%s[%d]", o.at(key), n))
+	}
+	return out
+}
+
+// keys returns the names of the keys in order.
+func (o *object) keys() []string { return slices.Sorted(maps.Keys(o.m)) }
+
+// rest lists the keys that weren't read, except those that say nothing about what tools may do.
+func (o *object) rest(unrelated ...string) {
+	for _, key := range o.keys() {
+		if o.m[key] != nil && !o.read[key] && !slices.Contains(unrelated, key) {
+			o.im.leave(o.at(key), "no equivalent, left out")
+		}
+	}
+}
