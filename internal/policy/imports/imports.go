@@ -104,7 +104,7 @@ type importer struct {
 	byName map[string]*table
 	left   []string
 	noted  map[string]bool // the lines of left
-	err    error // the first one
+	err    error           // the first one
 }
 
 func (i *importer) fail(key, format string, args ...any) {

@@ -24,6 +24,13 @@ var openClawGroups = map[string][]string{
 
 var builtinGroups = []string{"all", "plugins", "fs", "runtime", "memory", "web", "sessions", "messaging", "ui", "automation", "clawdbot"}
 
+// clawProfile are the built-in profiles.
+var clawProfile = map[string][]string{
+	"minimal":   {"session_status"},
+	"coding":    {"group:fs", "group:runtime", "group:sessions", "group:memory", "image"},
+	"messaging": {"group:messaging", "sessions_list", "sessions_history", "sessions_send", "session_status"},
+}
+
 // claw reads a configuration of OpenClaw's.
 type claw struct {
 	*importer
@@ -42,7 +49,7 @@ func (i *importer) openClaw(o *object, old bool) {
 	c.plugins = o.object("plugins").object("entries").keys()
 	o.rest("$schema", "meta", "wizard", "ui", "logging", "models", "auth", "update", "talk", "web", "tools", "agents", "plugins", "env")
 	tools, agents := o.object("tools"), o.object("agents")
-	c.choices()
+	c.choices(`{ fs = "deny", net = "deny", commands = "allow" }`)
 	global, also := c.stage(tools, "tools")
 	global.profile, global.also = c.profile(tools), also
 	global.write(i, "authorities.global")
@@ -69,9 +76,9 @@ func (i *importer) openClaw(o *object, old bool) {
 }
 
 // choices writes what the source leaves open: it has no rules for files, hosts and variables.
-func (i *importer) choices() {
+func (i *importer) choices(defaults string) {
 	i.note("access", "The source has no rules for files, hosts, variables and programs: each tool has all. This is toolguard's default instead.")
-	i.set("access", "default", `{ fs = "deny", net = "deny", commands = "allow" }`)
+	i.set("access", "default", defaults)
 	i.add("access.fs", tomltext.Keys{`path = "."`, "read = true", "write = true", "execute = true"})
 }
 
@@ -187,6 +194,12 @@ func (c *claw) agent(a, all *object, global *stage) {
 		}
 		if !t.has("alsoAllow") {
 			s.also = global.also
+		}
+		if s.profile != "" && s.profile == global.profile && len(clawProfile[s.profile]) > 0 && !s.filters {
+			// The profile of all agents has their alsoAllow, so this agent's is a profile of its own.
+			own := "agent-" + id
+			c.set(join("profiles", own), "allow", tomltext.Strings(unique(append(slices.Clone(clawProfile[s.profile]), s.also...))), t.path)
+			s.profile, s.also = own, nil
 		}
 		if s.filters && len(s.also) > 0 {
 			c.leave(t.path, "profile and allow: alsoAllow of all agents isn't added to the profile, which allows less")

@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -71,37 +72,58 @@ func (i *importer) execApprovals(o *object) {
 	}
 	agents, defaults := o.object("agents"), o.object("defaults")
 	every := agents.object("*")
-	i.choices()
+	i.choices(`{ fs = "deny", net = "deny", commands = "allow" }`)
 	i.note("approvals", `The source's own defaults are security "full", ask "off" and askFallback "full": each command runs, and nobody is asked.`)
-	base := map[string]string{}
-	for key, of := range map[string]string{"security": "security", "ask": "ask", "ask_fallback": "askFallback"} {
-		order := securities
-		if key == "ask" {
-			order = asks
-		}
-		if base[key] = every.text(of, order...); base[key] == "" {
-			base[key] = defaults.text(of, order...)
-		}
-	}
+	base := execSettings(every, execSettings(defaults, nil))
 	i.approvals("approvals", defaults, base, true)
 	i.skills(defaults)
 	i.skills(every)
-	i.allowlist(every, "access")
+	i.allowlist(every.objects("allowlist"), "access", every.at("allowlist"))
+	own := map[string]*object{}
 	for _, id := range agents.keys() {
-		if id == "*" {
-			continue
+		if id != "*" {
+			own[id] = agents.object(id)
 		}
-		a := agents.object(id)
-		i.approvals(join("approvals", "agents", id), a, map[string]string{
-			"security": a.text("security", securities...), "ask": a.text("ask", asks...), "ask_fallback": a.text("askFallback", securities...),
-		}, false)
-		i.skills(a)
-		i.allowlist(a, join("authorities", "agent", id, "access"))
-		a.rest("allowlist")
 	}
-	every.rest("allowlist")
+	for _, id := range sortedKeys(own) {
+		a := own[id]
+		i.approvals(join("approvals", "agents", id), a, execSettings(a, nil), false)
+		i.skills(a)
+		i.allowlist(a.objects("allowlist"), listFor(id, own, base), a.at("allowlist"))
+		a.rest()
+	}
+	every.rest()
 	defaults.rest()
 	o.rest("version", "socket", "agents", "defaults")
+}
+
+// execSettings are the settings of a table, over others.
+func execSettings(o *object, over map[string]string) map[string]string {
+	own := map[string]string{
+		"security": o.text("security", securities...), "ask": o.text("ask", asks...), "ask_fallback": o.text("askFallback", securities...),
+	}
+	for key, v := range over {
+		own[key] = cmp.Or(own[key], v)
+	}
+	return own
+}
+
+// listFor returns the table for the list of one agent: that for all if it makes no difference to any other one what is listed. The rules of
+// an agent's own table restrict, and list nothing.
+func listFor(id string, agents map[string]*object, base map[string]string) string {
+	indifferent := func(s map[string]string) bool {
+		security := cmp.Or(s["security"], approvalDefaults["security"])
+		return security == "deny" || s["ask_fallback"] != "allowlist" && (security == "full" || s["ask"] == "always")
+	}
+	for other, a := range agents {
+		if other != id && !indifferent(execSettings(a, base)) {
+			return ""
+		}
+	}
+	if !indifferent(base) {
+		return ""
+	}
+	return "access"
 }
 
 func (i *importer) skills(o *object) {
@@ -110,26 +132,22 @@ func (i *importer) skills(o *object) {
 	}
 }
 
-// allowlist writes the commands that are listed. A command that isn't listed is asked about, so the default stays to allow.
-func (i *importer) allowlist(a *object, header string) {
-	written := false
-	for _, e := range a.objects("allowlist") {
+// allowlist writes the commands that are listed, if there's a table for them.
+func (i *importer) allowlist(entries []*object, header, at string) {
+	if header == "" && len(entries) > 0 {
+		i.leave(at, "one agent's list would be that of others, too; left out, so a person is asked")
+	}
+	for _, e := range entries {
 		pattern, args := e.text("pattern"), e.text("argPattern")
-		e.rest("id", "pattern", "argPattern", "source", "commandText", "lastUsedAt", "lastUsedCommand", "lastResolvedPath")
+		e.rest("id", "source", "commandText", "lastUsedAt", "lastUsedCommand", "lastResolvedPath")
 		switch {
 		case args != "":
 			i.leave(e.at("argPattern"), "arguments are listed one by one, not by an expression; left out, so a person is asked")
-			continue
 		case !programName(pattern):
 			i.leave(e.at("pattern"), "%s is neither the name nor the absolute path of a program; left out, so a person is asked", tomltext.Quote(pattern))
-			continue
+		case header != "":
+			i.comment(i.table(header+".commands."+tomltext.Key(pattern)), e.at("pattern"))
 		}
-		if !written && header != "access" {
-			i.set(header, "default", `{ commands = "allow" }`, "what isn't listed is asked about")
-		}
-		written = true
-		own := header + ".commands." + tomltext.Key(pattern)
-		i.comment(i.table(own), e.at("pattern"))
 	}
 }
 
