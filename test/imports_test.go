@@ -15,6 +15,9 @@ const layers = `
 	jsonline ownprogram policy policy/explain policy/hostfs policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset
 	policy/written session session/backend session/launch terminal tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/message
 	tool/visibility userfiles version session/streams tool/access github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/client calls/serve calls/socket darwin desktop event grant/lastrun jsonline ownprogram policy policy/explain policy/hostfs
+	policy/imports policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch terminal tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/message tool/visibility userfiles version
+	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 9 cmd/toolguard-ship: allowlist desktop/notify event ship tool/hook/endpoint version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
 9 cmd/toolguardd: allowlist api audit audit/report daemon daemon/systemd egress/process loader version golang.org/x/sys
@@ -89,6 +92,7 @@ const layers = `
 2 policy/hostfs: policy/fspath
 4 policy/policyload: policy policy/hostfs policy/policyfile seccomp userfiles
 4 policy/written: policy policy/fspath policy/hostfs policy/policyfile userfiles
+3 policy/imports: policy/nearest policy/netname policy/tomltext policy/tomltree policy/toolset printable go.yaml.in/yaml/v3
 3 policy/policyfile: policy policy/fspath policy/nearest policy/tomltext policy/tomltree policy/toolset tool/schema
 2 policy/tomlformat: policy policy/tomltext policy/tomltree
 2 policy/toolset: policy

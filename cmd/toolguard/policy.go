@@ -27,7 +27,8 @@ func newPolicy(a *app) *cobra.Command {
   toolguard policy lint policy.toml          # mistakes, and probable mistakes
   toolguard policy show policy.toml          # every rule in force, with where it came from
   toolguard policy diff old.toml new.toml    # what the new one allows that the old one didn't, and the reverse
-  toolguard policy render --backend seatbelt --policy policy.toml    # the sandbox profile for macOS`,
+  toolguard policy render --backend seatbelt --policy policy.toml    # the sandbox profile for macOS
+  toolguard policy import --from claude-code settings.json           # another system's policy as one of toolguard's`,
 		Args: cobra.ArbitraryArgs,
 		RunE: nameOne,
 	}
