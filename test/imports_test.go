@@ -14,10 +14,7 @@ const layers = `
 9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/client calls/serve calls/socket darwin desktop event grant/lastrun
 	jsonline ownprogram policy policy/explain policy/hostfs policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset
 	policy/written session session/backend session/launch terminal tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/message
-	tool/visibility userfiles version session/streams tool/access github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
-9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/client calls/serve calls/socket darwin desktop event grant/lastrun jsonline ownprogram policy policy/explain policy/hostfs
-	policy/imports policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session session/backend session/launch terminal tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/message tool/visibility userfiles version
-	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+	tool/visibility userfiles version session/streams tool/access github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys policy/imports
 9 cmd/toolguard-ship: allowlist desktop/notify event ship tool/hook/endpoint version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
 9 cmd/toolguardd: allowlist api audit audit/report daemon daemon/systemd egress/process loader version golang.org/x/sys
