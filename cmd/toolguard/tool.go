@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -64,6 +65,10 @@ The output and the exit status are the command's; the exit status is 125 if it w
 				return usagef(cmd, "name one tool")
 			case f.Tool != "":
 				return usagef(cmd, "NAME is the tool: leave --tool out")
+			case f.ask:
+				return usagef(cmd, "--ask goes with exec: tool run asks nobody")
+			case f.json && !f.dryRun && slices.Contains([]string{"-", "fd:1", "fd:2"}, f.events):
+				return usagef(cmd, "--events %s: with --json, only the result is written there", f.events)
 			}
 			f.Tool = args[0]
 			if f.dryRun {
