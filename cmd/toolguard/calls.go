@@ -28,6 +28,7 @@ type callServer struct {
 	app       *app
 	flags     *execFlags
 	engine    *tool.Engine
+	judged    *policyFlags // what the engine compiles
 	approvals *callstate.Approvals
 	rules     []string             // that were given for the next start, which is this one
 	until     map[string]time.Time // for how long
@@ -61,11 +62,16 @@ func (a *app) serveCalls(f *execFlags, c *policy.Compiled) (*callServer, *policy
 	}
 	s.bare, s.until = c, map[string]time.Time{}
 	c = s.give(c, given)
-	s.engine, err = newEngine(&f.policyFlags, c, store, "")
-	if err == nil {
-		s.engine.Sandboxed = true
+	judged := f.policyFlags
+	s.judged = &judged
+	if s.engine, err = newEngine(s.judged, c, store, ""); err != nil {
+		return nil, nil, err
 	}
-	return s, c, err
+	s.engine.Sandboxed = true
+	if len(s.rules) > 0 {
+		s.apply(calls.GrantedText(s.rules))
+	}
+	return s, c, nil
 }
 
 // loadForCalls returns the policy without what would let the command change the state of calls or the programs of hooks, or an error if hooks would
@@ -94,18 +100,23 @@ func (s *callServer) policies() []string { return s.flags.Recorded().Policies }
 
 // load compiles the session's policy with the text of one more file.
 func (s *callServer) load(c *policy.Compiled, granted []byte) (*policy.Compiled, error) {
-	o := s.flags.Options
-	name := filepath.Join(policyload.OwnFolders().State, "granted.toml") // doesn't exist
-	if len(o.Files) == 0 && len(o.Presets) == 0 {
+	if len(s.flags.Files) == 0 && len(s.flags.Presets) == 0 {
 		return nil, errors.New("the built-in default policy can't be extended: 'toolguard policy init' writes one that can")
 	}
-	o.Ensure, o.Snapshot, o.Files = false, o.Snapshot.With(name, granted), append(slices.Clip(o.Files), name)
+	o, name := s.with(granted)
 	with, err := o.Load(c.TmpDir)
 	if err != nil {
 		return nil, err
 	}
 	with.Name = c.Name
 	return with, errors.Join(calls.CheckGiven(with, name, policyload.Home()), calls.CheckSame(c, with))
+}
+
+// with are the session's policies and the text of one more file, which doesn't exist.
+func (s *callServer) with(granted []byte) (o policyload.Options, name string) {
+	o, name = s.flags.Options, filepath.Join(policyload.OwnFolders().State, "granted.toml")
+	o.Ensure, o.Snapshot, o.Files = false, o.Snapshot.With(name, granted), append(slices.Clip(o.Files), name)
+	return o, name
 }
 
 // give returns the policy with the rules that were given for this start. One that can't be used isn't in force, and a message has the reason: what
@@ -125,6 +136,26 @@ func (s *callServer) give(c *policy.Compiled, given []callstate.Addition) *polic
 	return c
 }
 
+// apply makes calls be judged with the text of one more file.
+func (s *callServer) apply(granted []byte) {
+	s.judged.Options, _ = s.with(granted)
+	s.engine.Recompile()
+}
+
+// reload puts the session that toolguardd has made under another policy; nil for another session.
+func reload(of session.Serving) func(*policy.Compiled) error {
+	if of.Reload == nil {
+		return nil
+	}
+	return func(c *policy.Compiled) error {
+		err := of.Reload(c)
+		if errors.Is(err, session.ErrReplaced) {
+			err = calls.ErrReplaced
+		}
+		return err
+	}
+}
+
 // begin serves the calls of a session.
 func (s *callServer) begin(of session.Serving, c *policy.Compiled) (*session.Served, error) {
 	record := &calls.Recorder{Emit: of.Emit}
@@ -136,7 +167,7 @@ func (s *callServer) begin(of session.Serving, c *policy.Compiled) (*session.Ser
 	}
 	if table := s.engine.Set.Approvals(s.flags.Agent); table.Given {
 		config.Grants = &calls.Grants{
-			Home: policyload.Home(), System: hostfs.Machine{}, Timeout: table.Timeout, Given: s.rules, Until: s.until, Bare: s.bare, Reload: of.Reload, WhyNot: of.WhyNot,
+			Home: policyload.Home(), System: hostfs.Machine{}, Timeout: table.Timeout, Given: s.rules, Until: s.until, Bare: s.bare, Reload: reload(of), WhyNot: of.WhyNot, Apply: s.apply,
 			Load:   func(granted []byte) (*policy.Compiled, error) { return s.load(c, granted) },
 			Failed: func(err error) { notice(err.Error()) },
 			Keep: func(rule callstate.Stored) error {

@@ -183,7 +183,8 @@ type End struct {
 
 // Reload is the body of PUT Policy: the session gets another policy.
 type Reload struct {
-	Policy *policy.Compiled `json:"policy"`
+	Policy  *policy.Compiled `json:"policy"`
+	Reloads *int             `json:"reloads,omitempty"` // only if the policy was replaced so often before; nil: in any case
 }
 
 // PruneRequest is the body of POST Prune, which only root may send: the size to which the audit is reduced.

@@ -20,12 +20,14 @@ import (
 type exchange struct {
 	*http1.Conn
 	interrupted atomic.Bool // see watch
+	quiet       bool
 }
 
 // Client asks the toolguardd that listens on a socket.
 type Client struct {
 	Socket    string
 	KeepAlive bool // the connection of a request that is answered is the next one's, too: for a client that sends several at a time
+	Quiet     bool // Slow isn't called: nobody waits
 
 	mu           sync.Mutex
 	idleExchange *exchange // nil: there is none
@@ -61,7 +63,7 @@ var errSlow = errors.New("toolguardd doesn't answer")
 
 // watch calls Slow when the answer is slow, until the returned function is called.
 func (x *exchange) watch() (stop func()) {
-	if Slow == nil {
+	if Slow == nil || x.quiet {
 		return func() {}
 	}
 	done := make(chan struct{})
@@ -90,7 +92,7 @@ func (c *Client) dial() (*exchange, error) {
 		return nil, fmt.Errorf("ask toolguardd: %w", err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	return &exchange{Conn: http1.NewConn(conn, c.KeepAlive)}, nil
+	return &exchange{Conn: http1.NewConn(conn, c.KeepAlive), quiet: c.Quiet}, nil
 }
 
 // takeIdle returns the idle connection, which belongs to the caller then, or nil.

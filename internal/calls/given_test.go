@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
@@ -65,7 +66,7 @@ func (f *fixture) load(granted []byte) (*policy.Compiled, error) {
 }
 
 func (f *fixture) grants(given ...string) *Grants {
-	return &Grants{Home: filepath.Join(f.dir, "home"), System: hostfs.Machine{}, Load: f.load, Given: given}
+	return &Grants{judging: new(sync.Mutex), Home: filepath.Join(f.dir, "home"), System: hostfs.Machine{}, Load: f.load, Given: given}
 }
 
 // Commands are asked for one after the other, and at once: each rule is added to those that were given, and all of them load together.

@@ -29,6 +29,8 @@ type Grants struct {
 	// Reload puts the running session under a policy; nil: that's impossible, and WhyNot is the reason.
 	Reload func(*policy.Compiled) error
 	WhyNot string
+	// Apply makes the text of that file a part of what the session's calls are judged by.
+	Apply func(granted []byte)
 	// Keep stores a rule for the next starts of the session's command under the same policy, or for the next one alone.
 	Keep func(callstate.Stored) error
 	// Failed reports that a grant couldn't be withdrawn when its time was up.
@@ -38,18 +40,20 @@ type Grants struct {
 	Until map[string]time.Time // when the time of those with which the session begins is up
 	Bare  *policy.Compiled     // without given rules
 
-	mu    sync.Mutex
-	ended bool
+	mu       sync.Mutex  // locked before judging
+	judging  *sync.Mutex // of Load and Apply, which use what calls are judged by
+	ended    bool
+	settling bool // settle runs
 }
-
-// retry is the time until the next attempt to withdraw a grant, at first.
-const retry = time.Second
 
 // proposal is a grant that a person is asked for.
 type proposal struct {
 	rule     string // as TOML
 	resource policy.Resource
 }
+
+// ErrReplaced is the error of Reload if another process has replaced the session's policy.
+var ErrReplaced = errors.New("the session's policy was replaced ('toolguard sessions reload'), so none of its grants are in force")
 
 func (g *Grants) text() []byte { return GrantedText(g.Given) }
 
@@ -69,9 +73,11 @@ func (g *Grants) propose(m *message.Grant) (*proposal, error) {
 		return nil, reject(400, "%v", err)
 	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	p := &grant.Policy{Text: g.text(), System: g.System, Load: g.Load}
+	g.mu.Unlock()
+	g.judging.Lock()
 	after, err := p.AddFor(q)
+	g.judging.Unlock()
 	if rejection := (*grant.Rejection)(nil); errors.As(err, &rejection) {
 		return nil, reject(403, "no grant can be asked for: %s", rejection.Reason)
 	}
@@ -102,12 +108,12 @@ func (g *Grants) give(p *proposal, decision string, lasts int64, by message.By) 
 	case p.resource == policy.Env:
 		why = "the environment of running processes doesn't change"
 	default:
-		if err := g.change(func() { g.Given = append(g.Given, p.rule) }); err != nil {
+		if err := g.add(p.rule); err != nil {
 			why = err.Error()
 			break
 		}
 		if lasts > 0 {
-			time.AfterFunc(lasting, func() { g.withdraw(p.rule, retry) })
+			time.AfterFunc(lasting, func() { g.withdraw(p.rule) })
 		}
 		return "now", nil
 	}
@@ -138,61 +144,62 @@ func (g *Grants) keep(p *proposal, once bool, lasting time.Duration, by message.
 	return nil
 }
 
-// change changes the given rules and reloads the session's policy, or leaves all as it was.
-func (g *Grants) change(do func()) error {
+// add puts a rule in force, or leaves all as it was.
+func (g *Grants) add(rule string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended {
 		return errEnded
 	}
 	before := g.Given
-	do()
-	c, err := g.Load(g.text())
+	g.Given = append(before[:len(before):len(before)], rule)
+	err := g.reload()
 	if err == nil {
-		err = g.Reload(c)
+		g.apply()
+		return nil
 	}
-	if err != nil {
-		g.Given = before
+	g.Given = before
+	if !g.settling { // the error may be that of the answer, and the rule be in force
+		g.settling = true
+		go g.settle()
 	}
 	return err
 }
 
-// withdraw takes a rule away when its time is up. If the policy without it doesn't load, the session gets the one without any: what a session does to the
-// files that it can write mustn't keep a grant in force. It tries until it succeeds, since toolguardd may be restarting.
-func (g *Grants) withdraw(rule string, pause time.Duration) {
-	err := g.change(func() {
-		if i := slices.Index(g.Given, rule); i >= 0 {
-			g.Given = slices.Delete(slices.Clone(g.Given), i, i+1)
-		}
-	})
-	if err == nil {
-		return
-	}
-	back := g.goBack()
-	switch {
-	case errors.Is(back, errEnded):
-	case back == nil:
-		g.failed(fmt.Errorf("the time of a grant is up, and all other grants have been withdrawn with it, as the policy doesn't load: %w", err))
-	default:
-		g.failed(fmt.Errorf("a grant whose time is up is still in force, which is tried again: %w", back))
-		time.AfterFunc(pause, func() { g.withdraw(rule, min(2*pause, time.Minute)) })
-	}
-}
-
 var errEnded = errors.New("the session has ended")
 
-// goBack puts the session under the policy without given rules.
-func (g *Grants) goBack() error {
+// reload puts the session under its policy with the given rules. g.mu is locked.
+func (g *Grants) reload() error {
+	g.judging.Lock()
+	c, err := g.Load(g.text())
+	g.judging.Unlock()
+	if err == nil {
+		err = g.Reload(c)
+	}
+	return err
+}
+
+// apply makes calls be judged with the given rules. g.mu is locked.
+func (g *Grants) apply() {
+	g.judging.Lock()
+	defer g.judging.Unlock()
+	g.Apply(g.text())
+}
+
+// withdraw takes a rule away when its time is up: at once from what calls are judged by, and from the session as soon as that's possible.
+func (g *Grants) withdraw(rule string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ended {
-		return errEnded
+	i := slices.Index(g.Given, rule)
+	if i < 0 || g.ended {
+		return
 	}
-	if err := g.Reload(g.Bare); err != nil {
-		return err
+	g.Given = slices.Delete(slices.Clone(g.Given), i, i+1)
+	g.apply()
+	if !g.settling {
+		g.settling = true
+		go g.settle()
 	}
-	g.Given = nil
-	return nil
 }
 
 func (g *Grants) failed(err error) {
@@ -201,16 +208,59 @@ func (g *Grants) failed(err error) {
 	}
 }
 
-// begin has the rules with which the session begins withdrawn when their time is up.
-func (g *Grants) begin() {
+// The pauses between attempts to put a session under its policy.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// settle puts the session under its policy with the given rules, however often that must be tried: a grant that isn't given any more must not stay
+// in force.
+func (g *Grants) settle() {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		g.mu.Lock()
+		var err error
+		if !g.ended {
+			err = g.restore()
+		}
+		if done := err == nil || errors.Is(err, ErrReplaced); done {
+			g.settling = false
+			g.mu.Unlock()
+			return
+		}
+		g.mu.Unlock()
+		if pause == firstPause {
+			g.failed(fmt.Errorf("the session's policy can't be changed, so a grant that has ended may still be in force; this is tried again: %w", err))
+		}
+		time.Sleep(pause)
+	}
+}
+
+// restore puts the session under its policy with the given rules, or, if that can't be compiled because of what the session has done to its files,
+// without any. g.mu is locked.
+func (g *Grants) restore() error {
+	g.judging.Lock()
+	c, err := g.Load(g.text())
+	g.judging.Unlock()
+	if err != nil {
+		c, g.Given = g.Bare, nil
+		g.apply()
+		g.failed(fmt.Errorf("the time of a grant is up, and all other grants are withdrawn with it, as the policy doesn't load: %w", err))
+	}
+	return g.Reload(c)
+}
+
+// begin has the rules with which the session begins withdrawn when their time is up. judging is locked while calls are judged.
+func (g *Grants) begin(judging *sync.Mutex) {
+	g.judging = judging
 	for rule, at := range g.Until {
 		if g.Reload != nil {
-			time.AfterFunc(time.Until(at), func() { g.withdraw(rule, retry) })
+			time.AfterFunc(time.Until(at), func() { g.withdraw(rule) })
 		}
 	}
 }
 
-// end ends the changes of the session's policy.
+// end ends all changes: the session has ended.
 func (g *Grants) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -229,9 +279,7 @@ func (s *Service) Request(_ context.Context, m *message.Grant, confined bool) (*
 	if err := checkTime(m.For); err != nil {
 		return nil, err
 	}
-	s.judging.Lock() // Load reads the same snapshot of the policy's files
 	p, err := g.propose(m)
-	s.judging.Unlock()
 	if err != nil || p == nil {
 		return nil, err
 	}

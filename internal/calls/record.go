@@ -115,8 +115,5 @@ func (r *Recorder) Rejected(q *serve.Request, status int, err error) {
 	if q.Peer.Session == "" {
 		who = fmt.Sprintf("process %d of user %d", q.Peer.PID, q.Peer.UID)
 	}
-	r.Emit(event.Event{
-		Kind: event.ToolDeny, Time: time.Now(), Resource: event.Tools, Capability: event.Invoke, Target: q.Method + " " + q.Path, Reason: "request_rejected",
-		Extra: map[string]string{"status": fmt.Sprint(status), "message": who + ": " + err.Error()},
-	})
+	r.Emit(event.RequestRejected(q.Method+" "+q.Path, status, who+": "+err.Error()))
 }

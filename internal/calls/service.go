@@ -93,7 +93,7 @@ func New(c Config) *Service {
 	s := &Service{Config: c, open: map[string]*call{}, asked: map[string]*asked{}}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	if s.Grants != nil {
-		s.Grants.begin()
+		s.Grants.begin(&s.judging)
 	}
 	return s
 }
@@ -103,10 +103,10 @@ func (s *Service) Close() {
 	s.mu.Lock()
 	s.end()
 	s.mu.Unlock()
+	s.lives.Wait()
 	if s.Grants != nil {
 		s.Grants.end()
 	}
-	s.lives.Wait()
 	s.Hooks.Close()
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,18 +49,16 @@ func TestWithdrawal(t *testing.T) {
 		policy string
 		given  []string
 	}{
-		"it loads":                        {policy: "version = 1 [a] [c]", given: []string{first, other}},
-		"it doesn't load":                 {broken: true, policy: "bare"},
-		"toolguardd is restarting":        {gone: 3, policy: "bare"},
-		"both":                            {gone: 3, broken: true, policy: "bare"},
-		"toolguardd is gone for a moment": {gone: 2, policy: "version = 1 [a] [c]", given: []string{first, other}},
+		"it loads":                 {policy: "version = 1 [a] [c]", given: []string{first, other}},
+		"it doesn't load":          {broken: true, policy: "bare"},
+		"toolguardd is restarting": {gone: 3, policy: "version = 1 [a] [c]", given: []string{first, other}},
+		"both":                     {gone: 3, broken: true, policy: "bare"},
 	} {
 		r := &reloads{names: make(chan string, 1), broken: x.broken}
-		failures := 0
-		g := &Grants{Given: []string{first}, Bare: &policy.Compiled{Name: "bare"}, Load: r.load, Reload: r.reload, Failed: func(error) { failures++ }}
+		g := &Grants{Given: []string{first}, Bare: &policy.Compiled{Name: "bare"}, Load: r.load, Reload: r.reload, Apply: func([]byte) {}, judging: new(sync.Mutex)}
 		g.Given = append(g.Given, timed, other)
 		r.gone = x.gone
-		g.withdraw(timed, time.Millisecond)
+		g.withdraw(timed)
 		if got := <-r.names; got != x.policy {
 			t.Errorf("%s: the session is under %q, not %q", name, got, x.policy)
 		}
@@ -69,7 +68,7 @@ func TestWithdrawal(t *testing.T) {
 		}
 		g.mu.Unlock()
 		g.end()
-		g.withdraw(first, time.Millisecond)
+		g.withdraw(first)
 		if len(r.names) > 0 {
 			t.Errorf("%s: the policy of a session that has ended was changed", name)
 		}
@@ -79,7 +78,7 @@ func TestWithdrawal(t *testing.T) {
 // A rule that was stored with a time is withdrawn from the session that began with it.
 func TestStoredTime(t *testing.T) {
 	r := &reloads{names: make(chan string, 2)}
-	g := &Grants{Given: []string{"[a]\n", "[b]\n"}, Until: map[string]time.Time{"[a]\n": time.Now().Add(10 * time.Millisecond)}, Load: r.load, Reload: r.reload}
+	g := &Grants{Given: []string{"[a]\n", "[b]\n"}, Until: map[string]time.Time{"[a]\n": time.Now().Add(10 * time.Millisecond)}, Load: r.load, Reload: r.reload, Apply: func([]byte) {}}
 	New(Config{Grants: g})
 	if got := <-r.names; got != "version = 1 [b]" {
 		t.Errorf("the session is under %q", got)

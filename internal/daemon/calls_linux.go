@@ -58,7 +58,7 @@ func (d *Daemon) forward(r *request) (any, error) {
 		return nil, err
 	}
 	if confined && r.Pattern == "POST "+message.Approvals+"/{id}" {
-		return nil, reject(403, "a confined process may not decide about approvals: a person does, outside of the session ('toolguard approvals')")
+		return nil, d.rejectDecision(r)
 	}
 	if ask := r.URL.Query(); !confined && r.Pattern == "GET "+message.Approvals && !ask.Has("session") && !ask.Has("since") { // versions are one session's
 		return d.forwarder.Approvals(r.Request, r.peer, d.serving(r.peer.UID), d.log), nil
@@ -68,6 +68,15 @@ func (d *Daemon) forward(r *request) (any, error) {
 		return nil, err
 	}
 	return nil, d.forwarder.Forward(r.w, r.Request, r.peer, confined, s)
+}
+
+// rejectDecision rejects a decision by a confined client, and records that it was tried.
+func (d *Daemon) rejectDecision(r *request) error {
+	const why = "a confined process may not decide about approvals: a person does, outside of the session ('toolguard approvals')"
+	if s, err := d.session(r.peer.Session); err == nil && s.denials != nil && s.currentState() != api.Starting {
+		s.denials.Emit(event.RequestRejected(r.Method+" "+r.URL.Path, 403, why, event.Process{PID: r.peer.PID(), UID: r.peer.UID, Exe: r.peer.Exe()}))
+	}
+	return reject(403, "%s", why)
 }
 
 // isConfined reports whether the client is in any session, also in one that toolguardd didn't make.

@@ -64,7 +64,7 @@ func (s *session) policies() (*policies, error) {
 }
 
 // reload changes the session's policy to asked, restricted by the outer sessions'.
-func (s *session) reload(asked *policy.Compiled, size int) error {
+func (s *session) reload(asked *policy.Compiled, size int, reloads *int) error {
 	s.mu.Lock()
 	st, info := s.record.Start, s.record.Info
 	s.mu.Unlock()
@@ -89,6 +89,9 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	}
 	if now := s.currentState(); s.denials == nil || now == api.Ending {
 		return reject(409, "session %s is %s: only the policy of a running session can be changed", s.id, now)
+	}
+	if n := s.record.Info.Reloads; reloads != nil && *reloads != n {
+		return reject(412, "the policy of session %s was replaced %d times, not %d", s.id, n, *reloads)
 	}
 	if s.record.Flags&^(loader.FlagsOf(c)|s.record.Sockets) != 0 {
 		return reject(409, "a running session keeps the new namespaces, internet sockets and kernel calls that it was allowed at its start: end it "+

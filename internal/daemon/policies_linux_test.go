@@ -34,7 +34,7 @@ func TestReloadElsewhere(t *testing.T) {
 		asked := *compiled(t, "/etc")
 		asked.Workspace, asked.TmpDir = x.workspace, x.tmp
 		s := &session{d: d, client: proc.Ended(1), state: api.Starting, record: record{Info: api.Session{Workspace: "/", TmpDir: "/tmp/toolguard-1"}}}
-		if err := s.reload(&asked, 0); err == nil || !strings.Contains(err.Error(), x.why) {
+		if err := s.reload(&asked, 0, nil); err == nil || !strings.Contains(err.Error(), x.why) {
 			t.Errorf("%s and %q: %v, not %q", x.workspace, x.tmp, err, x.why)
 		}
 	}
@@ -127,7 +127,7 @@ func TestFailedReload(t *testing.T) {
 	saved(t, d, r, policiesOf(before))
 	s := d.newSession(r, proc.Ended(0))
 	s.denials = &denials.Follower{}
-	if err := s.reload(after, 1); err == nil || !strings.Contains(err.Error(), "couldn't be taken over") { // the network
+	if err := s.reload(after, 1, nil); err == nil || !strings.Contains(err.Error(), "couldn't be taken over") { // the network
 		t.Error(err)
 	}
 	files, err := os.ReadDir(d.folder() + "/" + s.id)

@@ -294,7 +294,7 @@ func (d *Daemon) putPolicy(r *request, s *session) (any, error) {
 	if body.Policy == nil {
 		return nil, reject(400, "a reload needs a policy")
 	}
-	if err := s.reload(body.Policy, size); err != nil {
+	if err := s.reload(body.Policy, size, body.Reloads); err != nil {
 		return nil, err
 	}
 	d.restrictNested(s.number)
@@ -327,7 +327,7 @@ func (s *session) reapplyPolicy() (err error) {
 	if err != nil {
 		return err
 	}
-	return s.reload(p.asked, p.size)
+	return s.reload(p.asked, p.size, nil)
 }
 
 func putThread(r *request, s *session) (any, error) {

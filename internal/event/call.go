@@ -89,6 +89,14 @@ func ToolDenied(c *Call, reason, message string) Event {
 	return e
 }
 
+// RequestRejected returns the event that a process has sent a request about calls or approvals that it may not send, or that contradicts another one.
+func RequestRejected(request string, status int, message string, by ...Process) Event {
+	e := Event{Kind: ToolDeny, Time: time.Now(), Resource: Tools, Capability: Invoke, Target: request, Reason: "request_rejected", Process: by}
+	e.set("status", strconv.Itoa(status))
+	e.set("message", message)
+	return e
+}
+
 // ToolRan returns the event of a call that ran. The end is OK, Failed or Cancelled. rewritten: hooks changed its arguments. approved: a
 // person has decided that it may run.
 func ToolRan(c *Call, end string, ran time.Duration, rewritten, approved bool) Event {

@@ -36,6 +36,7 @@ type daemonSession struct {
 	join     *os.File      // see launch.Command.Join
 	received <-chan error  // gets the result when all events were received; nil: none are received
 	ended    chan struct{} // closed when the session has ended, or can't be ended
+	reloads  int           // how often its policy was replaced
 	r        *run
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/session/launch"
 	"golang.org/x/sys/unix"
@@ -41,7 +42,7 @@ func (r *run) serving(m *launch.Command) Serving {
 	case *daemonSession:
 		s.Daemon, s.Reload = l.client, l.reload
 		if r.reports == nil {
-			r.reports = event.NewQueue(callEvents{l})
+			r.reports = event.NewQueue(callEvents{l, &api.Client{Socket: l.client.Socket, KeepAlive: true, Quiet: true}})
 		}
 		s.Emit = func(e event.Event) { r.reports.Write(&e) }
 	case *kernelSession:
@@ -68,7 +69,10 @@ func (r *run) endServing() {
 }
 
 // callEvents reports events about calls to toolguardd, which sends them back with those of the session.
-type callEvents struct{ *daemonSession }
+type callEvents struct {
+	*daemonSession
+	client *api.Client
+}
 
 // Write reports an event. toolguardd may be restarting.
 func (l callEvents) Write(e *event.Event) error {
@@ -80,7 +84,36 @@ func (l callEvents) Write(e *event.Event) error {
 	return err
 }
 
-// reload puts the session under another policy.
+// reloading is how long a toolguardd that is restarting is waited for.
+const reloading = 10 * time.Second
+
+// reload puts the session under another policy, unless another process has replaced the one before. Calls may not overlap. The answer of a
+// toolguardd that ends is lost, and it may have done it, or the next one does: then it's done once more.
 func (l *daemonSession) reload(c *policy.Compiled) error {
-	return l.client.Do("PUT", l.path(api.Policy), api.Reload{Policy: c}, nil)
+	if loader.FlagsOf(c)&^loader.FlagsOf(l.r.cfg.Policy) != 0 { // system call filters deny these, and no filter can be removed
+		return errors.New("a running session can't get internet sockets of a kind that it didn't begin with")
+	}
+	client, lost := &api.Client{Socket: l.client.Socket, Quiet: true}, false // a new connection for each, so that none is sent twice unnoticed
+	for end, pause := time.Now().Add(reloading), 20*time.Millisecond; ; pause = min(2*pause, time.Second) {
+		var now api.Session
+		n := l.reloads
+		err := client.Do("PUT", l.path(api.Policy), api.Reload{Policy: c, Reloads: &n}, &now)
+		if err == nil {
+			l.reloads = now.Reloads
+			return nil
+		}
+		answer := (*api.StatusError)(nil)
+		switch isAnswer := errors.As(err, &answer); {
+		case isAnswer && answer.Status == 412 && lost:
+			lost = false // by one that this process has done
+			l.reloads++
+		case isAnswer && answer.Status == 412:
+			return ErrReplaced
+		case isAnswer || time.Now().After(end):
+			return err
+		default:
+			lost = true
+			time.Sleep(pause)
+		}
+	}
 }

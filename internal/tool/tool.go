@@ -297,6 +297,9 @@ func (e *Engine) request(c *gate.Call, s *toolset.Settings) (*gate.Request, erro
 	return r, err
 }
 
+// Recompile makes the engine compile its policies again, because Compile compiles others from now on.
+func (e *Engine) Recompile() { e.policies = nil }
+
 func (e *Engine) policy(s Scope) (*policy.Compiled, error) {
 	return kept(&e.policies, s, func() (*policy.Compiled, error) { return e.Compile(s) })
 }

@@ -112,12 +112,7 @@ func TestHostPoliciesMounts(t *testing.T) {
 // The host's policies also apply to a request that toolguard didn't make.
 func TestHostPoliciesByHand(t *testing.T) {
 	share(t)
-	src, _, err := policyfile.Load(policyfile.Request{
-		Policies: []string{"preset:readonly"}, Dir: "/tmp", Workspace: "/tmp", Path: "/usr/bin",
-	}, hostfs.Machine{})
-	must(t, err)
-	c, err := policy.Compile(src, hostfs.Machine{})
-	must(t, err)
+	c := readonly(t)
 	start := func() (s api.Session) {
 		must(t, (&api.Client{Socket: socket}).Do("POST", api.Sessions, api.Start{Policy: c, Argv: []string{"true"}}, &s))
 		t.Cleanup(func() { _, _ = ask(t, 0, "sessions", "kill", s.ID) })
@@ -131,8 +126,20 @@ func TestHostPoliciesByHand(t *testing.T) {
 		t.Errorf("with one it's %+v", s)
 	}
 	must(t, os.WriteFile(hostFile, []byte("version = 1\nnonsense = 2\n"), 0o644))
-	err = (&api.Client{Socket: socket}).Do("POST", api.Sessions, api.Start{Policy: c, Argv: []string{"true"}}, nil)
+	err := (&api.Client{Socket: socket}).Do("POST", api.Sessions, api.Start{Policy: c, Argv: []string{"true"}}, nil)
 	if err == nil || !strings.Contains(err.Error(), hostFile+":2:1") {
 		t.Errorf("with one that can't be read: %v", err)
 	}
+}
+
+// readonly is a built-in policy, compiled.
+func readonly(t *testing.T) *policy.Compiled {
+	t.Helper()
+	src, _, err := policyfile.Load(policyfile.Request{
+		Policies: []string{"preset:readonly"}, Dir: "/tmp", Workspace: "/tmp", Path: "/usr/bin",
+	}, hostfs.Machine{})
+	must(t, err)
+	c, err := policy.Compile(src, hostfs.Machine{})
+	must(t, err)
+	return c
 }
