@@ -215,8 +215,8 @@ func (c *claude) mode(mode, at string) {
 				c.ask[tool], c.from[tool] = "off", at
 			}
 		}
-		if !c.bashAlone && len(c.commands) == 0 {
-			c.security = "full"
+		if !c.openBash() {
+			c.leave(at, "deny and ask rules are about commands: a person is asked about what no rule names")
 		}
 		if c.from["WebFetch"] == at {
 			c.hostsOpen = !c.hostDenied

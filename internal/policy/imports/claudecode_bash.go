@@ -69,6 +69,9 @@ func (c *claude) askCommand(r claudeRule) {
 }
 
 func (c *claude) allowCommand(r claudeRule) {
+	if c.security == "full" {
+		return // each command runs
+	}
 	name, args, ok := r.command()
 	if !ok {
 		c.leave(r.at, "%s isn't one program and its first arguments; left out, so a person is asked", tomltext.Quote(r.text))
@@ -88,11 +91,23 @@ func (c *claude) allowCommand(r claudeRule) {
 
 // allowBash lets each command run, unless other rules are about commands.
 func (c *claude) allowBash(r claudeRule) {
-	if c.bashAlone || len(c.commands) > 0 {
+	if !c.openBash() {
 		c.leave(r.at, "%s: deny and ask rules are about commands; left out, so a person is asked about what no rule names", tomltext.Quote(r.text))
-		return
 	}
-	c.security = "full"
+}
+
+// openBash lets each command run, and reports false if rules that deny or ask are about commands.
+func (c *claude) openBash() bool {
+	if c.bashAlone {
+		return false
+	}
+	for _, p := range c.commands {
+		if len(p.denied)+len(p.asked) > 0 {
+			return false
+		}
+	}
+	c.security, c.commands = "full", map[string]*program{}
+	return true
 }
 
 // meets reports whether arguments could be those of one of the others, too.

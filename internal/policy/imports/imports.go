@@ -12,7 +12,7 @@ import (
 )
 
 // MaxSize is how large a file may be, in bytes.
-const MaxSize = 4 << 20
+const MaxSize = 1 << 20
 
 // format reads one kind of file.
 type format struct {

@@ -100,3 +100,24 @@ func FuzzImport(f *testing.F) {
 		}
 	})
 }
+
+// A rule for each command makes rules for some of them unnecessary, in either order, unless one denies or asks.
+func TestEachCommand(t *testing.T) {
+	for list, want := range map[string]string{
+		`"allow":["Bash","Bash(git status)"]`:               `security = "full"`,
+		`"allow":["Bash(git status)","Bash"]`:               `security = "full"`,
+		`"allow":["Bash"],"deny":["Bash(git push:*)"]`:      `security = "allowlist"`,
+		`"allow":["Bash"],"ask":["Bash"]`:                   `security = "allowlist"`,
+		`"defaultMode":"bypassPermissions"`:                 `security = "full"`,
+		`"defaultMode":"bypassPermissions","ask":["Bash"]`:  `security = "allowlist"`,
+		`"defaultMode":"acceptEdits","allow":["Bash(ls)"]`:  `security = "allowlist"`,
+		`"defaultMode":"dontAsk","allow":["Bash(ls:*)"]`:    `security = "allowlist"`,
+		`"allow":["Bash(git:*)"],"deny":["Bash(git push)"]`: "args = []",
+	} {
+		r, err := Import("claude-code", "f", []byte(`{"permissions":{`+list+"}}"))
+		childtest.Must(t, err)
+		if !strings.Contains(string(r.Policy), want) {
+			t.Errorf("%s: no %s in\n%s", list, want, r.Policy)
+		}
+	}
+}
