@@ -68,6 +68,9 @@ func (im *imported) askKtFiles(x any, name string) {
 			// A single file and a pattern have no equivalent.
 			single := strings.HasPrefix(p, "/srv/") && strings.HasSuffix(p, ".txt")
 			for _, capability := range []policy.Caps{policy.Create, policy.Update, policy.Delete} {
+				if !write && c.CheckFS(p, capability).Allow {
+					im.t.Errorf("%s: %d %s is granted by a glob for reading", name, capability, p)
+				}
 				im.same(verdict(c.CheckFS(p, capability).Allow), verdict(read || write), !write || single, "%s: %d %s", name, capability, p)
 			}
 		}
