@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -38,16 +37,8 @@ permission manifest), llm-proxy (config.yaml) or claude-code (settings.json).`,
 			if err != nil {
 				return err
 			}
-			for _, tool := range append([]string{""}, r.Tools...) {
-				o := policyload.Options{Files: []string{"imported.toml"}, Tool: tool, Reads: true, NoDetect: true, Workspace: "."}
-				dir, err := o.Folder()
-				if err != nil {
-					return err
-				}
-				o.Edited = &policyload.Edited{Name: filepath.Join(dir, "imported.toml"), Text: r.Policy}
-				if _, err := o.Load(""); err != nil {
-					return fmt.Errorf("the policy that %s is doesn't load: %w", args[0], err)
-				}
+			if err := policyload.Try("imported.toml", r.Policy, r.Tools); err != nil {
+				return fmt.Errorf("the policy that %s is doesn't load: %w", args[0], err)
 			}
 			if _, err := a.out.W.Write(r.Policy); err != nil {
 				return fmt.Errorf("write the policy: %w", err)
