@@ -11,10 +11,10 @@ import (
 // Packages of this module have no "internal/"; another module stands for all its packages. A package imports packages of lower
 // levels only. docs/ARCHITECTURE.md says what each is for.
 const layers = `
-9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/client calls/serve calls/socket darwin desktop event grant/lastrun
-	jsonline ownprogram policy policy/explain policy/hostfs policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset
-	policy/written session session/backend session/launch terminal tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/message
-	tool/visibility userfiles version session/streams tool/access github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys policy/imports
+9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/host calls/client darwin desktop event grant/lastrun jsonline ownprogram
+	policy policy/explain policy/hostfs policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session
+	session/backend session/launch terminal tool tool/catalog tool/gate tool/message tool/visibility userfiles version session/streams tool/access
+	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys policy/imports
 9 cmd/toolguard-ship: allowlist desktop/notify event ship tool/hook/endpoint version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
 9 cmd/toolguardd: allowlist api audit audit/report daemon daemon/systemd egress/process loader version golang.org/x/sys
@@ -22,7 +22,9 @@ const layers = `
 	session/backend session/denials tool/gate tool/message tool/visibility userfiles github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 8 daemon: api audit cgroup cgroup/managed daemon/forward daemon/peer daemon/systemd event kernelaudit landlock loader loader/cgroupsock loader/image
 	metrics policy policy/hostfs policy/policyfile proc session/denials session/network tool/message github.com/pelletier/go-toml/v2 golang.org/x/sys
-8 calls: calls/serve event grant policy policy/explain policy/fspath policy/toolset tool tool/approval tool/binding tool/callstate tool/gate tool/hook
+8 calls/host: api calls calls/serve calls/socket policy policy/hostfs policy/policyload policy/toolset session tool tool/approval tool/callstate
+	tool/constraint
+7 calls: calls/serve event grant policy policy/explain policy/fspath policy/toolset tool tool/approval tool/binding tool/callstate tool/gate tool/hook
 	tool/message tool/strictjson
 7 session: api cgroup darwin darwin/oslog darwin/sandboxexec egress/control egress/loopback egress/message event kernelaudit landlock loader
 	loader/cgroupsock loader/image policy policy/fspath seccomp session/backend session/denials session/launch session/launch/forkexec

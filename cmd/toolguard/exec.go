@@ -13,6 +13,7 @@ import (
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/calls/ask"
+	"github.com/toolguard/toolguard/internal/calls/host"
 	"github.com/toolguard/toolguard/internal/desktop"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
@@ -163,9 +164,9 @@ func (a *app) runSession(f *execFlags, argv []string) (r session.Result, err err
 	}
 	defer end()
 	c, err := a.compile(f, s.Tmp)
-	var server *callServer
+	var server *host.Server
 	if err == nil {
-		server, c, err = a.serveCalls(f, c)
+		server, c, err = host.Prepare(a.hostConfig(f), c)
 	}
 	var serves []session.Server
 	if err == nil {

@@ -7,21 +7,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/calls"
+	"github.com/toolguard/toolguard/internal/calls/host"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
-	"github.com/toolguard/toolguard/internal/policy/policyload"
-	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool"
-	"github.com/toolguard/toolguard/internal/tool/callstate"
-	"github.com/toolguard/toolguard/internal/tool/constraint"
 	"github.com/toolguard/toolguard/internal/tool/gate"
 )
 
@@ -87,11 +82,11 @@ func (a *app) engine(p *policyFlags, command, mode, state string) (*tool.Engine,
 	if key := tool.NotEnforced(c); key != nil {
 		return nil, fmt.Errorf("%[1]s doesn't enforce %[2]s (%[3]s): take the key out of the policies that %[1]s reads", command, key.ID, key.Position)
 	}
-	store, err := callStore(p.Document.Tools(), state)
+	store, err := host.Store(p.Document.Tools(), state)
 	if err != nil {
 		return nil, err
 	}
-	e, err := newEngine(p, c, store, mode)
+	e, err := host.NewEngine(&p.Options, c, store, mode, sandboxed())
 	if err != nil {
 		return nil, err
 	}
@@ -100,40 +95,6 @@ func (a *app) engine(p *policyFlags, command, mode, state string) (*tool.Engine,
 		return hooks.Before(context.Background(), c, risk, recheck)
 	}
 	return e, nil
-}
-
-// newEngine is all that decides about calls under a loaded policy. p is what loaded it, with a snapshot, so that the policies of all calls
-// have the same text. mode is the value of --gate, or "". The store may be nil for a policy that counts no calls.
-func newEngine(p *policyFlags, c *policy.Compiled, store constraint.Store, mode string) (*tool.Engine, error) {
-	set := p.Document.Tools()
-	g := set.Gate()
-	if err := tool.Switch(g, mode, os.Getenv("TOOLGUARD_GATE")); err != nil {
-		return nil, err
-	}
-	return &tool.Engine{
-		Store: store, Set: set, Gate: g, Files: hostfs.Machine{}, Home: policyload.Home(), Sandboxed: sandboxed(),
-		Compile: func(s tool.Scope) (*policy.Compiled, error) {
-			q := p.Options
-			q.Ensure = false
-			q.Tool, q.Agent = s.Tool, s.Agent
-			q.Caller.Provider, q.Caller.Model, q.Caller.Group, q.Caller.Depth = s.Provider, s.Model, s.Group, uint16(min(s.Depth, 1<<16-1))
-			if s.Parent {
-				q.Workspace = filepath.Dir(c.Workspace)
-			}
-			return q.Load(c.TmpDir)
-		},
-	}, nil
-}
-
-// callStore is where calls are counted; nil for a policy without constraints that need it.
-func callStore(set *toolset.Set, file string) (constraint.Store, error) {
-	switch rule := tool.NeedsState(set); {
-	case rule == nil:
-		return nil, nil
-	case file == "":
-		return nil, fmt.Errorf("%s (%s) counts calls: name a file for the counts (--state FILE), outside what the policy lets a tool write", rule.ID, rule.At)
-	}
-	return callstate.New(file, time.Now), nil
 }
 
 // gateOne answers one call.

@@ -12,9 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
+	"github.com/toolguard/toolguard/internal/calls/host"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/launch"
 	"github.com/toolguard/toolguard/internal/session/streams"
 	"github.com/toolguard/toolguard/internal/tool"
@@ -121,7 +123,7 @@ func (a *app) toolCommand(f *toolFlags) (argv []string, end func(ok bool) error,
 	}
 	state := ""
 	if policyload.OwnFolders().State != "" { // without, a policy that counts calls is an error
-		if state, err = stateFolder(); err != nil {
+		if state, err = host.StateFolder(); err != nil {
 			return nil, nil, err
 		}
 		state = filepath.Join(state, "calls.json")
@@ -170,10 +172,25 @@ func (a *app) visible(f *execFlags) error {
 	return tool.Visible(f.Document.Tools(), f.visibilityCaller(), f.Tool)
 }
 
+// hostConfig is what serves the calls of a session needs to know.
+func (a *app) hostConfig(f *execFlags) *host.Config {
+	h := &host.Config{Options: &f.Options, Ask: f.ask, Notice: a.err.Message, Check: func(c *policy.Compiled) error {
+		r, err := backend.ReportFor(c, f.backend, f.daemon, f.allowed(c))
+		if err == nil && len(r.Blocking) > 0 {
+			err = fmt.Errorf("%s can't be enforced here: %s", r.Blocking[0].ID, r.Blocking[0].Why)
+		}
+		return err
+	}}
+	if f.inner != nil {
+		h.Serves = f.inner.Serves
+	}
+	return h
+}
+
 // serves returns what the session serves to the command: the calls, and with --tool the tool's access.
-func (f *execFlags) serves(calls *callServer, c *policy.Compiled) (list []session.Server, err error) {
+func (f *execFlags) serves(calls *host.Server, c *policy.Compiled) (list []session.Server, err error) {
 	if calls != nil {
-		list = append(list, func(of session.Serving) (*session.Served, error) { return calls.begin(of, c) })
+		list = append(list, func(of session.Serving) (*session.Served, error) { return calls.Begin(of, c) })
 	}
 	if f.Tool != "" {
 		text, err := access.New(c, f.Tool).JSON()

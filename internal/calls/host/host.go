@@ -1,4 +1,6 @@
-package main
+// Package host puts together what serves the calls of a session, in the toolguard that began it: the policy with what people have given for this
+// start, the engine, the state, the sockets.
+package host
 
 import (
 	"crypto/rand"
@@ -23,51 +25,58 @@ import (
 	"github.com/toolguard/toolguard/internal/tool/callstate"
 )
 
-// callServer serves the calls of a session.
-type callServer struct {
-	app       *app
-	flags     *execFlags
+// Config is what a server of calls needs to know of the command line.
+type Config struct {
+	Options *policyload.Options
+	Ask     bool                             // --ask
+	Serves  func(path string) error          // gets the path of the socket outside the session; nil: nobody needs it
+	Notice  func(format string, args ...any) // shows one line to people
+	Check   func(*policy.Compiled) error     // why the policy can't be enforced here; nil if it can
+}
+
+// Server serves the calls of a session.
+type Server struct {
+	*Config
 	engine    *tool.Engine
-	judged    *policyFlags // what the engine compiles
+	judged    *policyload.Options // what the engine compiles
 	approvals *callstate.Approvals
 	rules     []string             // that were given for the next start, which is this one
 	until     map[string]time.Time // for how long
 	bare      *policy.Compiled     // the policy without them
 }
 
-// serveCalls prepares to serve a session's calls, and returns the policy with the rules that were given for this start. It's nil for a policy
+// Prepare prepares to serve a session's calls, and returns the policy with the rules that were given for this start. It's nil for a policy
 // that is about no calls.
-func (a *app) serveCalls(f *execFlags, c *policy.Compiled) (*callServer, *policy.Compiled, error) {
-	if f.ask && !f.Document.Tools().Approvals(f.Agent).Given {
+func Prepare(f *Config, c *policy.Compiled) (*Server, *policy.Compiled, error) {
+	if f.Ask && !f.Options.Document.Tools().Approvals(f.Options.Agent).Given {
 		return nil, nil, errors.New("--ask: the policy has no [approvals], so nobody would be asked: add it, for example [approvals] with timeout = \"2m\"; 'toolguard policy init' writes a policy to begin with")
 	}
 	if !slices.ContainsFunc(c.ToolKeys, func(k policy.Key) bool { return k.OnCalls() }) {
 		return nil, c, nil
 	}
-	state, err := stateFolder()
+	state, err := StateFolder()
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := callStore(f.Document.Tools(), filepath.Join(state, "calls.json"))
+	store, err := Store(f.Options.Document.Tools(), filepath.Join(state, "calls.json"))
 	if err != nil {
 		return nil, nil, err
 	}
 	if c, err = f.loadForCalls(c, state); err != nil {
 		return nil, nil, err
 	}
-	s := &callServer{app: a, flags: f, approvals: callstate.NewApprovals(filepath.Join(state, "approvals.json"), time.Now)}
-	given, err := s.approvals.TakeRules(c.Workspace, f.Agent, s.policies())
+	s := &Server{Config: f, approvals: callstate.NewApprovals(filepath.Join(state, "approvals.json"), time.Now)}
+	given, err := s.approvals.TakeRules(c.Workspace, f.Options.Agent, s.policies())
 	if err != nil {
 		return nil, nil, err
 	}
 	s.bare, s.until = c, map[string]time.Time{}
 	c = s.give(c, given)
-	judged := f.policyFlags
+	judged := *f.Options
 	s.judged = &judged
-	if s.engine, err = newEngine(s.judged, c, store, ""); err != nil {
+	if s.engine, err = NewEngine(s.judged, c, store, "", true); err != nil {
 		return nil, nil, err
 	}
-	s.engine.Sandboxed = true
 	if len(s.rules) > 0 {
 		s.apply(calls.GrantedText(s.rules))
 	}
@@ -76,18 +85,18 @@ func (a *app) serveCalls(f *execFlags, c *policy.Compiled) (*callServer, *policy
 
 // loadForCalls returns the policy without what would let the command change the state of calls or the programs of hooks, or an error if hooks would
 // load its code. Backends may leave the user's folders open, and who could write the state could allow any call.
-func (f *execFlags) loadForCalls(c *policy.Compiled, state string) (*policy.Compiled, error) {
-	set := f.Document.Tools()
-	f.Own = append(append(f.Own, state), calls.HookFiles(set, os.Environ())...)
-	c, err := f.Load(c.TmpDir)
+func (f *Config) loadForCalls(c *policy.Compiled, state string) (*policy.Compiled, error) {
+	set := f.Options.Document.Tools()
+	f.Options.Own = append(append(f.Options.Own, state), calls.HookFiles(set, os.Environ())...)
+	c, err := f.Options.Load(c.TmpDir)
 	if err != nil {
 		return nil, err
 	}
 	return c, calls.CheckHooks(set, os.Environ(), c)
 }
 
-// stateFolder returns the user's folder for the state of calls.
-func stateFolder() (string, error) {
+// StateFolder returns the user's folder for the state of calls.
+func StateFolder() (string, error) {
 	dir := policyload.OwnFolders().State
 	if dir == "" {
 		return "", errors.New("the policy is about tool calls, whose state is in the user's home: HOME isn't an absolute path")
@@ -96,11 +105,11 @@ func stateFolder() (string, error) {
 }
 
 // policies are the absolute names of the session's policies.
-func (s *callServer) policies() []string { return s.flags.Recorded().Policies }
+func (s *Server) policies() []string { return s.Options.Recorded().Policies }
 
 // load compiles the session's policy with the text of one more file.
-func (s *callServer) load(c *policy.Compiled, granted []byte) (*policy.Compiled, error) {
-	if len(s.flags.Files) == 0 && len(s.flags.Presets) == 0 {
+func (s *Server) load(c *policy.Compiled, granted []byte) (*policy.Compiled, error) {
+	if len(s.Options.Files) == 0 && len(s.Options.Presets) == 0 {
 		return nil, errors.New("the built-in default policy can't be extended: 'toolguard policy init' writes one that can")
 	}
 	o, name := s.with(granted)
@@ -113,19 +122,22 @@ func (s *callServer) load(c *policy.Compiled, granted []byte) (*policy.Compiled,
 }
 
 // with are the session's policies and the text of one more file, which doesn't exist.
-func (s *callServer) with(granted []byte) (o policyload.Options, name string) {
-	o, name = s.flags.Options, filepath.Join(policyload.OwnFolders().State, "granted.toml")
+func (s *Server) with(granted []byte) (o policyload.Options, name string) {
+	o, name = *s.Options, filepath.Join(policyload.OwnFolders().State, "granted.toml")
 	o.Ensure, o.Snapshot, o.Files = false, o.Snapshot.With(name, granted), append(slices.Clip(o.Files), name)
 	return o, name
 }
 
 // give returns the policy with the rules that were given for this start. One that can't be used isn't in force, and a message has the reason: what
 // a session has asked for, and what it does to the files that it can write, mustn't keep later ones from starting.
-func (s *callServer) give(c *policy.Compiled, given []callstate.Addition) *policy.Compiled {
+func (s *Server) give(c *policy.Compiled, given []callstate.Addition) *policy.Compiled {
 	for _, r := range given {
 		with, err := s.load(c, calls.GrantedText(append(slices.Clip(s.rules), r.Rule)))
+		if err == nil && s.Check != nil {
+			err = s.Check(with)
+		}
 		if err != nil {
-			s.app.err.Message("a rule that was given for this start isn't in force: %v: %s", err, strings.ReplaceAll(strings.TrimSpace(r.Rule), "\n", " "))
+			s.Notice("a rule that was given for this start isn't in force: %v: %s", err, strings.ReplaceAll(strings.TrimSpace(r.Rule), "\n", " "))
 			continue
 		}
 		c, s.rules = with, append(s.rules, r.Rule)
@@ -137,8 +149,8 @@ func (s *callServer) give(c *policy.Compiled, given []callstate.Addition) *polic
 }
 
 // apply makes calls be judged with the text of one more file.
-func (s *callServer) apply(granted []byte) {
-	s.judged.Options, _ = s.with(granted)
+func (s *Server) apply(granted []byte) {
+	*s.judged, _ = s.with(granted)
 	s.engine.Recompile()
 }
 
@@ -156,22 +168,22 @@ func reload(of session.Serving) func(*policy.Compiled) error {
 	}
 }
 
-// begin serves the calls of a session.
-func (s *callServer) begin(of session.Serving, c *policy.Compiled) (*session.Served, error) {
+// Begin serves the calls of a session.
+func (s *Server) Begin(of session.Serving, c *policy.Compiled) (*session.Served, error) {
 	record := &calls.Recorder{Emit: of.Emit}
-	notice := func(text string) { s.app.err.Message("%s", text) }
+	notice := func(text string) { s.Notice("%s", text) }
 	config := calls.Config{
-		Session: of.ID, Agent: s.flags.Agent, Engine: s.engine, Approvals: approval.New(approval.RealClock(), rand.Reader), Stored: s.approvals,
+		Session: of.ID, Agent: s.Options.Agent, Engine: s.engine, Approvals: approval.New(approval.RealClock(), rand.Reader), Stored: s.approvals,
 		Hooks: calls.NewHooks(s.engine.Set, of.ID, os.Environ(), record), Record: record,
 		Bind: &calls.Binder{Env: of.Env, Shell: s.engine.Gate.Shell, Workspace: c.Workspace, Home: policyload.Home()},
 	}
-	if table := s.engine.Set.Approvals(s.flags.Agent); table.Given {
+	if table := s.engine.Set.Approvals(s.Options.Agent); table.Given {
 		config.Grants = &calls.Grants{
 			Home: policyload.Home(), System: hostfs.Machine{}, Timeout: table.Timeout, Given: s.rules, Until: s.until, Bare: s.bare, Reload: reload(of), WhyNot: of.WhyNot, Apply: s.apply,
 			Load:   func(granted []byte) (*policy.Compiled, error) { return s.load(c, granted) },
 			Failed: func(err error) { notice(err.Error()) },
 			Keep: func(rule callstate.Stored) error {
-				return s.approvals.AddRule(&callstate.Addition{Stored: rule, Workspace: c.Workspace, Agent: s.flags.Agent, Policies: s.policies()})
+				return s.approvals.AddRule(&callstate.Addition{Stored: rule, Workspace: c.Workspace, Agent: s.Options.Agent, Policies: s.policies()})
 			},
 		}
 	}
@@ -185,8 +197,8 @@ func (s *callServer) begin(of session.Serving, c *policy.Compiled) (*session.Ser
 		service.Close()
 	}
 	path, err := server.Outside(socket.Folders(policyload.Home(), os.Getenv))
-	if err == nil && s.flags.inner != nil {
-		err = s.flags.inner.Serves(path)
+	if err == nil && s.Serves != nil {
+		err = s.Serves(path)
 	}
 	if err != nil {
 		end()
