@@ -93,6 +93,7 @@ func tops() []top {
 		{"explain", policies, newExplain},
 		{"tools", policies, newTools},
 		{"gate", policies, newGate},
+		{"manifest", policies, newManifest},
 		{"why", policies, newWhy},
 		{"allow", policies, newAllow},
 		{"approvals", happened, newApprovals},

@@ -12,26 +12,30 @@ type Set struct{ Layers []*Layer }
 
 // Layer is what one author's files say about tools, merged.
 type Layer struct {
-	Author   policy.Authority // Host or Session
-	Groups   map[string][]Entry
-	Profiles map[string]*Stage
+	Author   policy.Authority   `json:"-"` // Host or Session
+	Groups   map[string][]Entry `json:"groups,omitempty"`
+	Profiles map[string]*Stage  `json:"profiles,omitempty"`
+	Profile  Named              `json:"profile,omitzero"`
+	Provider Named              `json:"provider,omitzero"`
+	Agent    Named              `json:"agent,omitzero"`
+	Group    Named              `json:"group,omitzero"`
+	Global   *Stage             `json:"global,omitempty"` // nil for none
+	Sandbox  *Stage             `json:"sandbox,omitempty"`
+	Subagent *Stage             `json:"subagent,omitempty"`
+	Aliases  map[string]string  `json:"aliases,omitempty"` // names by alias, both in the normal form
+	Tools    []*Tool            `json:"tools,omitempty"`   // those of patterns with the least literal text first
+	Known    []string           `json:"-"`                 // built-in names, in the normal form
 
-	Profile, Provider, Agent, Group Named
-	Global, Sandbox, Subagent       *Stage // nil for none
-
-	Aliases map[string]string // names by alias, both in the normal form
-	Tools   []*Tool           // those of patterns with the least literal text first
-	Known   []string          // built-in names, in the normal form
-
-	Gate          GateTable
-	Approvals     ApprovalTable
-	Before, After []*Hook
+	Gate      GateTable     `json:"gate,omitzero"`
+	Approvals ApprovalTable `json:"approvals,omitzero"`
+	Before    []*Hook       `json:"before_tool_call,omitempty"`
+	After     []*Hook       `json:"after_tool_call,omitempty"`
 }
 
 // Rule is where an answer comes from.
 type Rule struct {
-	ID string // the path to the key: "authorities.agent.coder.deny"
-	At policy.Position
+	ID string          `json:"id,omitempty"` // the path to the key: "authorities.agent.coder.deny"
+	At policy.Position `json:"at,omitzero"`
 }
 
 // Builtin reports whether the rule is one of toolguard's own, which no author has set.
@@ -47,14 +51,14 @@ func (r Rule) Authority() policy.Authority {
 
 // Entry is one entry of a list of patterns.
 type Entry struct {
-	Text string // as written
-	Rule Rule
+	Text string `json:"text"` // as written
+	Rule Rule   `json:"rule,omitzero"`
 }
 
 // Named are the stages of one authority: one for all, and some by name.
 type Named struct {
-	All   *Stage            // nil for none
-	Names map[string]*Stage // "*" applies to a name that has no stage
+	All   *Stage            `json:"all,omitempty"`   // nil for none
+	Names map[string]*Stage `json:"names,omitempty"` // "*" applies to a name that has no stage
 }
 
 // For returns the stage of a name, and whether it's one that is written for this name or for "*". Without, it's the stage for all.
@@ -89,40 +93,40 @@ func FirstProfile(stages ...*Stage) string {
 
 // Stage is one stage of visibility: an entry of [profiles] or of [authorities].
 type Stage struct {
-	Rule      Rule
-	Allow     []Entry
-	Filters   bool // allow was given: an empty list allows nothing
-	Deny      []Entry
-	AlsoAllow []Entry
-	Profile   Entry // Text is "" for none
-	Strip     bool  // on_unknown = "strip"
-	Providers map[string]*Stage
-	MaxDepth  int // of sub-agents; 0 for the default
+	Rule      Rule              `json:"rule,omitzero"`
+	Allow     []Entry           `json:"allow,omitempty"`
+	Filters   bool              `json:"filters,omitempty"` // allow was given: an empty list allows nothing
+	Deny      []Entry           `json:"deny,omitempty"`
+	AlsoAllow []Entry           `json:"also_allow,omitempty"`
+	Profile   Entry             `json:"profile,omitzero"` // Text is "" for none
+	Strip     bool              `json:"strip,omitempty"`  // on_unknown = "strip"
+	Providers map[string]*Stage `json:"providers,omitempty"`
+	MaxDepth  int               `json:"max_depth,omitempty"` // of sub-agents; 0 for the default
 }
 
 // Tool is what one table of [tools] says.
 type Tool struct {
-	Pattern     Entry
-	Source      string // "local", "mcp" or "builtin"; "" where the table doesn't say
-	Description string
-	Plugin      string
-	Kind        string
-	Risk        string
-	Ask         string
-	OwnerOnly   *bool
-	Aliases     []Entry
-	Implies     []Entry
-	Models      []Entry // patterns of PROVIDER/MODEL
-	HasModels   bool
-	Roles       map[string]Role // of arguments, by the name in lower case
-	Command     []string        // of a local tool
-	Schema      *Schema         // of a local tool
+	Pattern     Entry           `json:"pattern"`
+	Source      string          `json:"source,omitempty"` // "local", "mcp" or "builtin"; "" where the table doesn't say
+	Description string          `json:"description,omitempty"`
+	Plugin      string          `json:"plugin,omitempty"`
+	Kind        string          `json:"kind,omitempty"`
+	Risk        string          `json:"risk,omitempty"`
+	Ask         string          `json:"ask,omitempty"`
+	OwnerOnly   *bool           `json:"owner_only,omitempty"`
+	Aliases     []Entry         `json:"aliases,omitempty"`
+	Implies     []Entry         `json:"implies,omitempty"`
+	Models      []Entry         `json:"models,omitempty"` // patterns of PROVIDER/MODEL
+	HasModels   bool            `json:"has_models,omitempty"`
+	Roles       map[string]Role `json:"parameters,omitempty"` // of arguments, by the name in lower case
+	Command     []string        `json:"command,omitempty"`    // of a local tool
+	Schema      *Schema         `json:"schema,omitempty"`     // of a local tool
 
-	MaxInvocations int // 0 for none
-	OnlyAfter      []Entry
-	Forbidden      *bool
+	MaxInvocations int     `json:"max_invocations,omitempty"` // 0 for none
+	OnlyAfter      []Entry `json:"only_after,omitempty"`
+	Forbidden      *bool   `json:"forbidden,omitempty"`
 
-	Keys map[string]Rule // of each key that the table has: "risk", "constraints.forbidden"
+	Keys map[string]Rule `json:"keys,omitempty"` // of each key that the table has: "risk", "constraints.forbidden"
 }
 
 // ID returns the rule of one key of the table.
@@ -135,37 +139,39 @@ func (t *Tool) ID(key string) Rule {
 
 // Role is what an argument of a call is: "path", "patch", "url", "command", "argv", "cwd" or "text".
 type Role struct {
-	Name string
-	Rule Rule
+	Name string `json:"role"`
+	Rule Rule   `json:"rule,omitzero"`
 }
 
 // GateTable is [gate].
 type GateTable struct {
-	Enabled, Strict, AllowParentAccess *bool
-
-	Shell        string
-	ToolPatterns []Entry
-	Exclude      []Entry
-	Roles        map[string]Role // of arguments, by the name in lower case
-	Keys         map[string]Rule
+	Enabled           *bool           `json:"enabled,omitempty"`
+	Strict            *bool           `json:"strict,omitempty"`
+	AllowParentAccess *bool           `json:"allow_parent_access,omitempty"`
+	Shell             string          `json:"shell,omitempty"`
+	ToolPatterns      []Entry         `json:"tool_patterns,omitempty"`
+	Exclude           []Entry         `json:"exclude,omitempty"`
+	Roles             map[string]Role `json:"parameters,omitempty"` // of arguments, by the name in lower case
+	Keys              map[string]Rule `json:"keys,omitempty"`
 }
 
 // ApprovalTable is [approvals], or what it says about one agent.
 type ApprovalTable struct {
-	Security, Ask, AskFallback string // "" where it doesn't say
-
-	Timeout time.Duration
-	Keys    map[string]Rule
-	Agents  map[string]*ApprovalTable
+	Security    string                    `json:"security,omitempty"` // "" where it doesn't say
+	Ask         string                    `json:"ask,omitempty"`
+	AskFallback string                    `json:"ask_fallback,omitempty"`
+	Timeout     time.Duration             `json:"timeout,omitempty"`
+	Keys        map[string]Rule           `json:"keys,omitempty"`
+	Agents      map[string]*ApprovalTable `json:"agents,omitempty"`
 }
 
 // Hook is a program or an HTTP endpoint that runs around calls.
 type Hook struct {
-	Command []string // nil for a URL
-	URL     string
-	Dir     string // the folder of the policy's file
-	Timeout time.Duration
-	Tools   []Entry // the only tools that it's for; nil for all
-	Rule    Rule
-	Layer   *Layer // whose groups and aliases Tools uses
+	Command []string      `json:"command,omitempty"` // nil for a URL
+	URL     string        `json:"url,omitempty"`
+	Dir     string        `json:"-"` // the folder of the policy's file
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Tools   []Entry       `json:"tools,omitempty"` // the only tools that it's for; nil for all
+	Rule    Rule          `json:"rule,omitzero"`
+	Layer   *Layer        `json:"-"` // whose groups and aliases Tools uses
 }

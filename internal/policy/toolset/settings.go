@@ -41,8 +41,8 @@ func (p *Predecessor) Matches(name, bare string) bool {
 
 // Schema is a JSON Schema for the arguments of a local tool.
 type Schema struct {
-	Text []byte // JSON
-	Rule Rule
+	Text []byte `json:"text"` // JSON
+	Rule Rule   `json:"rule,omitzero"`
 }
 
 // Gate is [gate], of all authors.
