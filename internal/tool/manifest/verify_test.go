@@ -1,0 +1,130 @@
+package manifest_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyload"
+	"github.com/toolguard/toolguard/internal/tool/manifest"
+)
+
+// generate returns the manifest of a policy's text.
+func generate(t *testing.T, text string) *manifest.Manifest {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "p.toml")
+	childtest.Must(t, os.WriteFile(file, []byte("version = 1\n"+text), 0o600))
+	o := policyload.Options{Files: []string{file}, Dir: dir, Workspace: dir}
+	_, err := o.Written()
+	childtest.Must(t, err)
+	in := manifest.Input{Layer: o.Document.Tools().Layers[0], Tables: policyload.AccessTables(o.Document)}
+	for _, e := range policyload.Enters(o.Document) {
+		in.Enters = append(in.Enters, manifest.Transition{Table: e.Table, Enter: manifest.Enter{Command: e.Command, Tool: e.Tool}})
+	}
+	in.Load = func(tool string, c manifest.Caller) (*policy.Source, error) {
+		q := o
+		q.Tool, q.Agent = tool, c.Agent
+		q.Caller.Profile, q.Caller.Provider, q.Caller.Group, q.Caller.Depth = c.Profile, c.Provider, c.Group, uint16(c.Depth)
+		return q.Written()
+	}
+	m, err := manifest.Generate(in)
+	childtest.Must(t, err)
+	out, err := m.JSON()
+	childtest.Must(t, err)
+	if strings.Contains(string(out), dir) {
+		t.Errorf("the manifest has the folder %s:\n%s", dir, out)
+	}
+	m, err = manifest.Parse(out)
+	childtest.Must(t, err)
+	return m
+}
+
+// The rows of the reference's verifier, and those that it lacks. Each is a widening in one direction, and none in the other one.
+func TestVerify(t *testing.T) {
+	const tool = "[tools.x]\nkind = \"execute\"\nrisk = \"low\"\n"
+	for _, x := range []struct{ name, old, new, want string }{
+		{"a new tool of high risk", "", "[tools.x]\nrisk = \"high\"\n", "tool.added.high-risk"},
+		{"a new tool", "", "[tools.x]\nrisk = \"low\"\n", "tool.added"},
+		{"a higher risk", tool, strings.Replace(tool, "low", "high", 1), "tool.risk.increased"},
+		{"deny to allow", tool + "access.default.commands = \"deny\"\n", tool + "access.default.commands = \"allow\"\n", "tool.exec.widened"},
+		{"deny to undeclared", "[access]\ndefault.commands = \"deny\"\n", "", "tool.exec.widened"},
+		{"one more host", tool + "access.net = [{ host = \"a.com\", allow = true }]\n", tool + "access.net = [{ host = \"a.com\", allow = true }, { host = \"b.com\", allow = true }]\n", "tool.network.widened"},
+		{"every host", tool + "access.net = [{ host = \"a.com\", allow = true }]\n", tool + "access.default.net = \"allow\"\n", "tool.network.widened"},
+		{"one more folder to write", tool + "access.fs = [{ path = \"a\", write = true }]\n", tool + "access.fs = [{ path = \"a\", write = true }, { path = \"b\", write = true }]\n", "tool.filesystem.write.widened"},
+		{"one more folder to read", "[access]\nfs = [{ path = \"a\", read = true }]\n", "[access]\nfs = [{ path = \".\", read = true }]\n", "tool.filesystem.read.widened"},
+		{"one more variable", "[access]\nenv = [{ name = \"A\", read = true }]\n", "[access]\nenv = [{ name = \"A*\", read = true }]\n", "tool.environment.widened"},
+		{"a folder that is in a granted one", "[access]\nfs = [{ path = \"a\", read = true }]\n", "[access]\nfs = [{ path = \"a\", read = true }, { path = \"a/b\", read = true }]\n", ""},
+		{"a denial of an agent", "[authorities]\nagent.r = { access.default.net = \"deny\", deny = [\"y\"] }\n[access]\ndefault.net = \"allow\"\n", "[authorities]\nagent.r = { deny = [\"y\"] }\n[access]\ndefault.net = \"allow\"\n", "tool.network.widened"},
+		{"a denied tool", "[authorities]\nglobal = { deny = [\"y\"] }\n", "[authorities]\nglobal = {}\n", "tool.visible.widened"},
+		{"a constraint", tool + "constraints = { only_after = [\"y\"] }\n", tool, "constraint.removed"},
+		{"a number of calls", tool + "constraints.max_invocations = 1\n", tool + "constraints.max_invocations = 2\n", "limit.raised"},
+		{"an approval", "[approvals]\nask = \"always\"\n", "", "approval.weakened"},
+		{"asking nobody under allowlist", "[approvals]\nask = \"on-miss\"\n", "[approvals]\nask = \"off\"\n", ""},
+		{"protect", "[access]\nprotect = true\n", "[access]\nprotect = false\n", "protect.removed"},
+		{"secrets", "[access]\nsecrets = true\n", "[access]\nsecrets = false\n", "secrets.removed"},
+		{"a hook", "hooks.before_tool_call = [{ command = [\"/bin/true\"] }]\n", "", "hook.removed"},
+		{"a strict gate", "gate.strict = true\n", "", "gate.weakened"},
+		{"a limit", "limits.pids = 10\n", "limits.pids = 20\n", "limit.raised"},
+		{"a deeper sub-agent", "[authorities]\nsubagent = { max_depth = 1 }\n", "[authorities]\nsubagent = { max_depth = 3 }\n", "limit.raised"},
+		{"an entered tool", tool + "access.default.net = \"allow\"\n[access]\ncommands.git = {}\n", tool + "access.default.net = \"allow\"\n[access]\ncommands.git = { enter = \"tool:x\" }\n", "tool.enter.widened"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			old, new := generate(t, x.old), generate(t, x.new)
+			r, err := manifest.Verify(old, new)
+			childtest.Must(t, err)
+			has := slices.ContainsFunc(r.Widenings, func(w manifest.Widening) bool { return w.Code == x.want })
+			if x.want == "" && len(r.Widenings) > 0 || x.want != "" && !has {
+				t.Errorf("got %+v, and not %q", r.Widenings, x.want)
+			}
+			back, err := manifest.Verify(new, old)
+			childtest.Must(t, err)
+			if slices.ContainsFunc(back.Widenings, func(w manifest.Widening) bool { return w.Code == x.want }) {
+				t.Errorf("the reverse has %+v", back.Widenings)
+			}
+		})
+	}
+}
+
+// A use that isn't declared fails; what isn't used, and tools without a table, are reports.
+func TestCompare(t *testing.T) {
+	m := generate(t, "[access]\nfs = [{ path = \"src\", read = true }]\ndefault.net = \"deny\"\n[tools.x]\naccess.fs = [{ path = \"data\", read = true }]\n[tools.idle]\nrisk = \"low\"\n")
+	var uses []manifest.Use
+	for _, e := range []event.Event{
+		{Kind: event.ToolCall, Target: "x"},
+		{Kind: event.ToolCall, Target: "unknown"},
+		{Kind: event.Denial, Resource: "fs", Capability: "read+update", Target: "/w/src/a", Count: 3},
+		{Kind: event.Denial, Resource: "fs", Capability: "read", Target: "/w/data/a", Tool: "x"},
+		{Kind: event.Denial, Resource: "net", Capability: "connect", Target: "https://a.com/"},
+	} {
+		uses = append(uses, manifest.Uses(&e)...)
+	}
+	c, err := manifest.Compare(m, manifest.Place{Workspace: "/w", Home: "/home/u"}, uses)
+	childtest.Must(t, err)
+	want := []manifest.Undeclared{{"", "fs", "src/a", 1, "widen or remove"}, {"", "net", "https://a.com/", 1, "widen or remove"}}
+	if !slices.Equal(c.Undeclared, want) || !slices.Equal(c.NoTable, []string{"unknown"}) || !slices.Equal(c.Unused, []manifest.Unused{{"idle", "tools", "idle"}}) {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// A manifest that was edited, and one of another version, is an error.
+func TestParse(t *testing.T) {
+	text, err := generate(t, "[tools.x]\nrisk = \"low\"\n").JSON()
+	childtest.Must(t, err)
+	_, err = manifest.Parse(text)
+	childtest.Must(t, err)
+	for what, bad := range map[string]string{
+		"digest is wrong":  strings.Replace(string(text), "\"low\"", "\"high\"", 1),
+		"version is 2":     strings.Replace(string(text), "\"version\": 1", "\"version\": 2", 1),
+		"isn't a manifest": strings.Replace(string(text), "toolguard.manifest", "other", 1),
+	} {
+		if _, err := manifest.Parse([]byte(bad)); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
