@@ -14,16 +14,13 @@ const layers = `
 9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/host calls/client darwin desktop event grant/lastrun jsonline ownprogram
 	policy policy/explain policy/hostfs policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset policy/written session
 	session/backend session/launch terminal tool tool/catalog tool/gate tool/message tool/visibility userfiles version session/streams tool/access
-	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys policy/imports
-9 cmd/toolguard: cmd/toolguard/output api audit/report calls calls/ask calls/client calls/serve calls/socket darwin desktop event grant/lastrun
-	jsonline ownprogram policy policy/explain policy/hostfs policy/netname policy/policyfile policy/policyload policy/tomlformat policy/toolset
-	policy/written session session/backend session/launch terminal tool tool/approval tool/callstate tool/catalog tool/constraint tool/gate tool/manifest tool/message
-	tool/visibility userfiles version session/streams tool/access github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys policy/imports
+	github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys policy/imports tool/manifest tool/manifest/load
 9 cmd/toolguard-ship: allowlist desktop/notify event ship tool/hook/endpoint version golang.org/x/sys
 9 cmd/toolguard-egress: egress/process
 9 cmd/toolguardd: allowlist api audit audit/report daemon daemon/systemd egress/process loader version golang.org/x/sys
 8 cmd/toolguard/output: api audit/report calls/ask darwin event grant grant/lastrun printable policy policy/explain policy/toolset session
-	session/backend session/denials tool/gate tool/manifest tool/message tool/visibility userfiles github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+	session/backend session/denials tool/gate tool/manifest tool/message tool/visibility userfiles github.com/spf13/cobra github.com/spf13/pflag
+	golang.org/x/sys
 8 daemon: api audit cgroup cgroup/managed daemon/forward daemon/peer daemon/systemd event kernelaudit landlock loader loader/cgroupsock loader/image
 	metrics policy policy/hostfs policy/policyfile proc session/denials session/network tool/message github.com/pelletier/go-toml/v2 golang.org/x/sys
 8 calls/host: api calls calls/serve calls/socket policy policy/hostfs policy/policyload policy/toolset session tool tool/approval tool/callstate
@@ -86,6 +83,7 @@ const layers = `
 4 tool/hook: ownprogram policy/fspath policy/toolset printable proc tool/binding tool/strictjson golang.org/x/sys
 0 tool/hook/endpoint:
 3 tool/visibility: policy/toolset
+5 tool/manifest/load: policy policy/hostfs policy/policyload tool/manifest
 4 tool/manifest: event policy policy/explain policy/fspath policy/netname policy/toolset tool/strictjson tool/visibility
 2 tool/access: policy policy/fspath policy/netname
 3 seccomp: policy golang.org/x/sys

@@ -2,15 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/tool/manifest"
+	"github.com/toolguard/toolguard/internal/tool/manifest/load"
 )
 
 func newManifest(a *app) *cobra.Command {
@@ -42,7 +40,10 @@ machine's own policies, which only restrict, aren't in it.`,
 			if p.Tool != "" || p.Agent != "" {
 				return usagef(cmd, "a manifest has every tool and agent: leave --tool and --agent out")
 			}
-			m, err := a.manifest(&p)
+			if err := a.useUserPolicy(&p); err != nil {
+				return err
+			}
+			m, err := load.Of(&p.Options)
 			if err != nil {
 				return err
 			}
@@ -58,31 +59,6 @@ machine's own policies, which only restrict, aren't in it.`,
 	}
 	p.define(cmd)
 	return cmd
-}
-
-// manifest generates the manifest of the policy that the flags name.
-func (a *app) manifest(p *policyFlags) (*manifest.Manifest, error) {
-	if err := a.useUserPolicy(p); err != nil {
-		return nil, err
-	}
-	p.Snapshot = hostfs.NewSnapshot() // so that every tool and caller has the same text
-	if _, err := p.Written(); err != nil {
-		return nil, err
-	}
-	layers := p.Document.Tools().Layers
-	in := manifest.Input{
-		Layer: layers[len(layers)-1], Tables: policyload.AccessTables(p.Document),
-		Load: func(tool string, c manifest.Caller) (*policy.Source, error) {
-			q := p.Options
-			q.Tool, q.Agent = tool, c.Agent
-			q.Caller.Profile, q.Caller.Provider, q.Caller.Group, q.Caller.Depth = c.Profile, c.Provider, c.Group, uint16(c.Depth)
-			return q.Written()
-		},
-	}
-	for _, e := range policyload.Enters(p.Document) {
-		in.Enters = append(in.Enters, manifest.Transition{Table: e.Table, Enter: manifest.Enter{Command: e.Command, Tool: e.Tool}})
-	}
-	return manifest.Generate(in)
 }
 
 func newManifestVerify(a *app) *cobra.Command {
@@ -102,11 +78,11 @@ digest of a manifest is wrong.`,
 			if len(args) != 2 {
 				return usagef(cmd, "name two manifests, the old one and the new one")
 			}
-			old, err := a.readManifest(args[0])
+			old, err := load.Read(args[0])
 			if err != nil {
 				return err
 			}
-			new, err := a.readManifest(args[1])
+			new, err := load.Read(args[1])
 			if err != nil {
 				return err
 			}
@@ -126,18 +102,6 @@ digest of a manifest is wrong.`,
 	return cmd
 }
 
-func (a *app) readManifest(name string) (*manifest.Manifest, error) {
-	text, err := hostfs.Machine{}.Read(name, manifest.MaxSize+1)
-	if err != nil {
-		return nil, err
-	}
-	m, err := manifest.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return m, nil
-}
-
 func newManifestCompare(a *app) *cobra.Command {
 	var asJSON bool
 	var file, workspace string
@@ -154,14 +118,14 @@ under exec --mode audit; those of commands with audit = "exec" in the policy.`,
 			if len(args) != 1 || file == "" {
 				return usagef(cmd, "name one manifest, and the events: --events FILE")
 			}
-			m, err := a.readManifest(args[0])
+			m, err := load.Read(args[0])
 			if err != nil {
 				return err
 			}
 			at := manifest.Place{Workspace: workspace, Home: policyload.Home()}
 			if workspace == "" {
-				if at.Workspace, err = os.Getwd(); err != nil {
-					return fmt.Errorf("find the current folder: %w", err)
+				if at.Workspace, err = new(policyload.Options).Folder(); err != nil {
+					return err
 				}
 			}
 			var uses []manifest.Use

@@ -152,7 +152,7 @@ func (s *side) access(name string) *Access {
 	return s.m.Access
 }
 
-// stage returns the stage of a caller, that of the other names, or that of every caller.
+// stage returns the stage of a caller, that of callers with fewer names, or that of every caller.
 func (s *side) stage(c Caller) *Stage {
 	other := c
 	for _, name := range []*string{&other.Agent, &other.Profile, &other.Provider, &other.Group} {
