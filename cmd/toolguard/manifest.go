@@ -43,7 +43,7 @@ machine's own policies, which only restrict, aren't in it.`,
 			if err := a.useUserPolicy(&p); err != nil {
 				return err
 			}
-			m, err := load.Of(&p.Options)
+			m, err := load.Generate(p.Options)
 			if err != nil {
 				return err
 			}

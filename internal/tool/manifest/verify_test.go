@@ -9,9 +9,9 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/tool/manifest"
+	"github.com/toolguard/toolguard/internal/tool/manifest/load"
 )
 
 // generate returns the manifest of a policy's text.
@@ -20,20 +20,7 @@ func generate(t *testing.T, text string) *manifest.Manifest {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "p.toml")
 	childtest.Must(t, os.WriteFile(file, []byte("version = 1\n"+text), 0o600))
-	o := policyload.Options{Files: []string{file}, Dir: dir, Workspace: dir}
-	_, err := o.Written()
-	childtest.Must(t, err)
-	in := manifest.Input{Layer: o.Document.Tools().Layers[0], Tables: policyload.AccessTables(o.Document)}
-	for _, e := range policyload.Enters(o.Document) {
-		in.Enters = append(in.Enters, manifest.Transition{Table: e.Table, Enter: manifest.Enter{Command: e.Command, Tool: e.Tool}})
-	}
-	in.Load = func(tool string, c manifest.Caller) (*policy.Source, error) {
-		q := o
-		q.Tool, q.Agent = tool, c.Agent
-		q.Caller.Profile, q.Caller.Provider, q.Caller.Group, q.Caller.Depth = c.Profile, c.Provider, c.Group, uint16(c.Depth)
-		return q.Written()
-	}
-	m, err := manifest.Generate(in)
+	m, err := load.Generate(policyload.Options{Files: []string{file}, Dir: dir, Workspace: dir})
 	childtest.Must(t, err)
 	out, err := m.JSON()
 	childtest.Must(t, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/toolguard/toolguard/internal/tool/manifest"
 )
 
-// Of generates the manifest of a policy. It's the same on every machine.
-func Of(o *policyload.Options) (*manifest.Manifest, error) {
+// Generate generates the manifest of a policy. It reads the policy once for each tool and caller that it distinguishes, always with the same text.
+func Generate(o policyload.Options) (*manifest.Manifest, error) {
 	o.Snapshot = hostfs.NewSnapshot() // so that every tool and caller has the same text
 	if _, err := o.Written(); err != nil {
 		return nil, err
@@ -20,7 +20,7 @@ func Of(o *policyload.Options) (*manifest.Manifest, error) {
 	in := manifest.Input{
 		Layer: layers[len(layers)-1], Tables: policyload.AccessTables(o.Document),
 		Load: func(tool string, c manifest.Caller) (*policy.Source, error) {
-			q := *o
+			q := o
 			q.Tool, q.Agent = tool, c.Agent
 			q.Caller.Profile, q.Caller.Provider, q.Caller.Group, q.Caller.Depth = c.Profile, c.Provider, c.Group, uint16(c.Depth)
 			return q.Written()
