@@ -1,8 +1,6 @@
 package desktop
 
 import (
-	"encoding/json"
-	"io"
 	"sync"
 
 	"github.com/toolguard/toolguard/internal/calls/ask"
@@ -39,18 +37,5 @@ func (n *Notices) Close() {
 	if n.queue != nil {
 		close(n.queue)
 		n.queue = nil
-	}
-}
-
-// send writes notices until the queue is closed or the program has ended.
-func send(queue <-chan Notice, to io.WriteCloser) {
-	defer to.Close()
-	enc := json.NewEncoder(to)
-	for n := range queue {
-		if enc.Encode(n) != nil {
-			break
-		}
-	}
-	for range queue { // Notify doesn't wait, and Close closes
 	}
 }

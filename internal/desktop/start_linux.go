@@ -1,7 +1,9 @@
 package desktop
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 
@@ -34,4 +36,17 @@ func start() chan Notice {
 		_ = cmd.Wait()
 	}()
 	return queue
+}
+
+// send writes notices until the queue is closed or the program has ended.
+func send(queue <-chan Notice, to io.WriteCloser) {
+	defer to.Close()
+	enc := json.NewEncoder(to)
+	for n := range queue {
+		if enc.Encode(n) != nil {
+			break
+		}
+	}
+	for range queue { // Notify doesn't wait, and Close closes
+	}
 }

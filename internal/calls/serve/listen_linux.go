@@ -147,3 +147,8 @@ func (s *Server) receive(r *socket.Receiver) {
 		time.Sleep(pause)
 	}
 }
+
+// inside is a peer in this server's session that the kernel doesn't name.
+func (s *Server) inside() Peer {
+	return Peer{Confined: true, Session: s.session, Owner: ownerOf(s.session)}
+}

@@ -126,11 +126,6 @@ type identifier func(*http1.Head) (Peer, error)
 // always returns the identifier for a connection whose requests all have one peer.
 func always(p Peer) identifier { return func(*http1.Head) (Peer, error) { return p, nil } }
 
-// inside is a peer in this server's session that the kernel doesn't name.
-func (s *Server) inside() Peer {
-	return Peer{Confined: true, Session: s.session, Owner: ownerOf(s.session)}
-}
-
 // ownerOf is the owner of what the processes of a session request.
 func ownerOf(session string) string { return "session " + session }
 

@@ -184,11 +184,6 @@ func (p *pipes) close() {
 	}
 }
 
-// files are the descriptors of the program's ends.
-func (p *pipes) files() []uintptr {
-	return []uintptr{p.child[0].Fd(), p.child[1].Fd(), p.child[2].Fd()}
-}
-
 // startError explains why a program can't be started.
 func startError(path string, err error) error {
 	shown := clip(path, maxStderr)

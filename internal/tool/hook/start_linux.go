@@ -32,3 +32,8 @@ func (p *program) start() (*started, error) {
 func (s *started) wait() status { return statusOf(s.process.Wait()) }
 
 func (s *started) killGroup() { s.process.KillGroup() }
+
+// files are the descriptors of the program's ends.
+func (p *pipes) files() []uintptr {
+	return []uintptr{p.child[0].Fd(), p.child[1].Fd(), p.child[2].Fd()}
+}
