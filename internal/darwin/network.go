@@ -52,6 +52,11 @@ func isLoopback(n *policy.CompiledNet) bool {
 	return n.Name == localhost || n.Prefix.IsValid() && n.Prefix.Addr().IsLoopback() && (n.Prefix.Addr().Is6() || n.Prefix.Bits() >= 8)
 }
 
+// isLocalhost reports whether a prefix is one of the addresses that seatbelt means by localhost.
+func isLocalhost(p netip.Prefix) bool {
+	return p.IsValid() && p.IsSingleIP() && slices.Contains(netname.Loopback[:], p.Addr())
+}
+
 // isEverywhere reports whether a rule to listen is about all addresses of the machine.
 func isEverywhere(n *policy.CompiledNet) bool {
 	return n.Host == "" || n.Prefix.IsValid() && n.Prefix.IsSingleIP() && n.Prefix.Addr().IsUnspecified()

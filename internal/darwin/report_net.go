@@ -30,6 +30,8 @@ func (p *profile) netRow(n *policy.CompiledNet) row {
 		return enforcedBy(byEgress)
 	case !isLoopback(n):
 		return notEnforceable("seatbelt can't name an address, except those of loopback")
+	case !n.Allow && p.isOpen() && n.Name != localhost && !isLocalhost(n.Prefix):
+		return notEnforceable("seatbelt's localhost is 127.0.0.1 and ::1: it can't deny other addresses of 127.0.0.0/8")
 	case n.Allow && !p.isOpen() && !p.connects(n):
 		return stricter("another rule denies it, or the other address of loopback, which is the same to seatbelt")
 	case n.Allow && n.Name != localhost && !p.isOpen():

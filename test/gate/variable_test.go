@@ -31,6 +31,7 @@ func TestExitStatus(t *testing.T) {
 	readCorpus(t, s)
 	s.write(t, "broken", "version = 1\n[gate]\nstrikt = true\n")
 	s.write(t, "hooked", "version = 1\n[[hooks.before_tool_call]]\ncommand = [\"./x\"]\n")
+	s.write(t, "after", "version = 1\n[[hooks.after_tool_call]]\ncommand = [\"./x\"]\n")
 	for _, test := range []struct {
 		policy, call string
 		code         int
@@ -40,7 +41,8 @@ func TestExitStatus(t *testing.T) {
 		{"plain", `{"id":"1","tool":"Bash","arguments":{"command":"$X"}}`, 3},
 		{"plain", `{"id":"1","tool":"Bash"}`, 2},
 		{"broken", `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt"}}`, 2},
-		{"hooked", `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt"}}`, 2},
+		{"hooked", `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt"}}`, 1}, // the hook is missing
+		{"after", `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt"}}`, 2},
 		{"missing", `{"id":"1","tool":"Read","arguments":{"file_path":"a.txt"}}`, 2},
 	} {
 		out := run(t, s.gate(test.policy), []byte(test.call))

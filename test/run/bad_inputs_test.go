@@ -124,7 +124,7 @@ var badInputs = []badInput{
 
 	// Sockets that aren't toolguardd's.
 	{name: "socket, a file", setUp: socket + ": >toolguard.sock; chmod 666 toolguard.sock", command: "$tg exec --daemon require" + touch, says: `--daemon require can't be met: toolguardd isn't running`},
-	{name: "socket, nonsense", setUp: socket + `python3 "$imposter" toolguard.sock nonsense`, command: "$tg exec --daemon require" + touch, says: `--daemon require can't be met: ask toolguardd: toolguardd's answer isn't HTTP`},
+	{name: "socket, nonsense", setUp: socket + `python3 "$imposter" toolguard.sock nonsense`, command: "$tg exec --daemon require" + touch, says: `--daemon require can't be met: ask toolguardd: the answer isn't HTTP`},
 	{name: "socket, HTTP with nonsense", setUp: socket + `python3 "$imposter" toolguard.sock http`, command: "$tg exec --daemon require" + touch, says: `--daemon require can't be met: read toolguardd's answer: invalid character`},
 	{name: "socket, the end", setUp: socket + `python3 "$imposter" toolguard.sock closes`, command: "$tg exec --daemon require" + touch, says: `--daemon require can't be met: ask toolguardd: unexpected EOF`},
 	{name: "socket, no answer", setUp: socket + `python3 "$imposter" toolguard.sock waits`, command: "timeout --preserve-status -s INT 4.5 $tg exec" + touch, says: `toolguardd didn't answer, and the waiting for it was ended`, more: true},

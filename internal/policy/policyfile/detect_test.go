@@ -101,7 +101,7 @@ func TestToolchains(t *testing.T) {
 func TestEnsure(t *testing.T) {
 	s := newScene(t)
 	childtest.Must(t, os.Mkdir(s.home+"/out", 0o755))
-	childtest.Must(t, os.Symlink("/tmp", s.home+"/out/link"))
+	childtest.Must(t, os.Symlink(t.TempDir(), s.home+"/out/link"))
 	policyOf := func(path string) *policy.Source {
 		t.Helper()
 		file := s.home + "/p.toml"
