@@ -55,6 +55,7 @@ func TestBudget(t *testing.T) {
 			return 0
 		}
 		io.Copy(io.Discard, resp.Body)
+		_, _ = io.Copy(io.Discard, resp.Body) // else the stream may still count as open
 		resp.Body.Close()
 		return resp.StatusCode
 	}
