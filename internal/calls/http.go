@@ -150,8 +150,8 @@ func (s *Service) checkCaller(c *gate.Call, confined bool) error {
 	switch {
 	case confined && c.Owner:
 		return reject(403, "a process of a session isn't the owner: leave owner out")
-	case confined && s.Agent != "" && c.Agent != "" && c.Agent != s.Agent:
-		return reject(403, "the session is that of the agent %q, and the call names %q", s.Agent, c.Agent)
+	case confined && c.Agent != "" && c.Agent != s.Agent: // which could have looser [approvals]
+		return reject(403, "the call names the agent %q, which isn't the session's (%q): start the session with --agent", c.Agent, s.Agent)
 	}
 	if c.Agent == "" {
 		c.Agent = s.Agent

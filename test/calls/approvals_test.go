@@ -27,7 +27,7 @@ shell = "bash"
 func TestApprovals(t *testing.T) {
 	eachUser(t, func(t *testing.T, p *fixture) {
 		p.write(t, "a.txt", "a")
-		s := p.start(t, asking)
+		s := p.start(t, asking, "--agent", "coder")
 		runs(t, submit(t, s.inside, bash("listed", "ls")))
 
 		id := waits(t, submit(t, s.inside, bash("1", "cat a.txt").with("agent", "coder")))
@@ -201,14 +201,15 @@ func TestSameID(t *testing.T) {
 	waits(t, submit(t, s.inside, bash("1", "id -u"))) // it has ended: the id is free
 }
 
-// What is stored allows the same call, also in later sessions, and no other one: a difference in anything that was shown is asked about.
+// What is stored allows the same call, also in later sessions, and no other one: a difference in anything that was shown is asked about. The host is
+// outside, and names the agent.
 func TestAllowAlways(t *testing.T) {
 	eachUser(t, func(t *testing.T, p *fixture) {
 		p.write(t, "tool.sh", "#!/bin/sh\necho one\n")
 		p.write(t, "sub/x", "")
 		s := p.start(t, asking)
 		c := bash("1", "./tool.sh a").with("agent", "coder")
-		id := waits(t, submit(t, s.inside, c))
+		id := waits(t, submit(t, s.outside, c))
 		a := approval(t, s.outside, id)
 		if !slices.Contains(a.Offers, message.AllowAlways) || a.Rule == "" {
 			t.Fatalf("it can't be allowed for good: %s", show(a))
@@ -220,12 +221,12 @@ func TestAllowAlways(t *testing.T) {
 		if e := s.event(t, "approval", "what=decided"); e.Unmapped.Suggest != a.Rule {
 			t.Errorf("the event doesn't have the rule: %s", e.text)
 		}
-		runs(t, after(t, s.inside, "1", time.Minute))
-		runs(t, submit(t, s.inside, c.with("id", "2")))
+		runs(t, after(t, s.outside, "1", time.Minute))
+		runs(t, submit(t, s.outside, c.with("id", "2")))
 		s.stop(t)
 
 		s = p.again(t)
-		runs(t, submit(t, s.inside, c))
+		runs(t, submit(t, s.outside, c))
 		if n := len(s.find(t, "approval")); n != 0 {
 			t.Errorf("a person is asked: %s", s.list(t))
 		}
@@ -233,13 +234,13 @@ func TestAllowAlways(t *testing.T) {
 			bash("", "./tool.sh b").with("agent", "coder"), c.with("cwd", "sub"), c.with("agent", "other"),
 			bash("", "./tool.sh a"), c.with("arguments", call{"command": "./tool.sh a", "description": "x"}), c.with("tool", "Shell"),
 		} {
-			waits(t, submit(t, s.inside, other.with("id", fmt.Sprintf("other %d", i))))
+			waits(t, submit(t, s.outside, other.with("id", fmt.Sprintf("other %d", i))))
 		}
-		runs(t, submit(t, s.inside, c.with("id", "3"))) // control
+		runs(t, submit(t, s.outside, c.with("id", "3"))) // control
 		p.write(t, "tool.sh", "#!/bin/sh\necho two\n")
-		waits(t, submit(t, s.inside, c.with("id", "4")))
+		waits(t, submit(t, s.outside, c.with("id", "4")))
 		p.write(t, "tool.sh", "#!/bin/sh\necho one\n")
-		runs(t, submit(t, s.inside, c.with("id", "5")))
+		runs(t, submit(t, s.outside, c.with("id", "5")))
 	})
 }
 

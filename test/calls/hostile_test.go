@@ -87,6 +87,16 @@ func TestConfinedAsks(t *testing.T) {
 	runs(t, submit(t, s.inside, bash("own", "ls").with("agent", "coder")))
 }
 
+// A process of a session without an agent names none, whose approvals could be looser.
+func TestConfinedAgent(t *testing.T) {
+	p := newFixture(t, ordinary())
+	s := p.start(t, asking+"[approvals.agents.trusted]\nsecurity = \"full\"\nask = \"off\"\n")
+	waits(t, submit(t, s.inside, bash("1", "id")))
+	runs(t, submit(t, s.outside, bash("2", "id").with("agent", "trusted"))) // control
+	fails(t, s.inside, 403, "POST", message.Calls, bash("3", "id").with("agent", "trusted"))
+	s.event(t, "tool_denied", "reason=request_rejected", "status=403")
+}
+
 // A flood of calls ends at its limit, and others are served.
 func TestFlood(t *testing.T) {
 	p := newFixture(t, ordinary())
