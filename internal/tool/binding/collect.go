@@ -86,7 +86,7 @@ func (c *collector) script(s *program.Script, depth int) {
 		return
 	}
 	var all []*program.Effects
-	for _, d := range dialects(s.Shell) {
+	for _, d := range shell.Dialects(filepath.Base(s.Shell)) {
 		e := shell.Analyze(s, d)
 		if !slices.ContainsFunc(all, func(o *program.Effects) bool { return reflect.DeepEqual(o, e) }) {
 			all = append(all, e)
@@ -96,21 +96,6 @@ func (c *collector) script(s *program.Script, depth int) {
 	if len(all) > 1 {
 		c.doubt("the command means something else in another shell")
 	}
-}
-
-// dialects are the languages in which the named shell, or an unknown one, could read a script. sh is bash on some systems.
-func dialects(name string) []shell.Dialect {
-	switch filepath.Base(name) {
-	case "bash":
-		return []shell.Dialect{shell.Bash}
-	case "zsh":
-		return []shell.Dialect{shell.Zsh}
-	case "posix", "dash", "ash":
-		return []shell.Dialect{shell.POSIX}
-	case "sh":
-		return []shell.Dialect{shell.POSIX, shell.Bash}
-	}
-	return []shell.Dialect{shell.Bash, shell.POSIX, shell.Zsh}
 }
 
 // effects binds what a text or a program is known to execute.

@@ -33,28 +33,13 @@ func (j *judge) script(s *program.Script, depth int) {
 		return
 	}
 	var seen []*program.Effects
-	for _, d := range dialects(s.Shell) {
+	for _, d := range shell.Dialects(s.Shell) {
 		e := shell.Analyze(s, d)
 		if !slices.ContainsFunc(seen, func(o *program.Effects) bool { return reflect.DeepEqual(o, e) }) {
 			j.effects(e, depth)
 			seen = append(seen, e)
 		}
 	}
-}
-
-// dialects are the languages in which the named shell, or an unknown one, could read a script. sh is bash on some systems.
-func dialects(name string) []shell.Dialect {
-	switch name {
-	case "bash":
-		return []shell.Dialect{shell.Bash}
-	case "zsh":
-		return []shell.Dialect{shell.Zsh}
-	case "posix", "dash", "ash":
-		return []shell.Dialect{shell.POSIX}
-	case "sh":
-		return []shell.Dialect{shell.POSIX, shell.Bash}
-	}
-	return []shell.Dialect{shell.Bash, shell.POSIX, shell.Zsh}
 }
 
 // effects judges everything that a script or a program is known to do.
