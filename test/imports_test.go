@@ -21,12 +21,13 @@ const layers = `
 8 cmd/toolguard/output: api audit/report calls/ask darwin event grant grant/lastrun printable policy policy/explain policy/toolset session
 	session/backend session/denials tool/gate tool/manifest tool/message tool/visibility userfiles github.com/spf13/cobra github.com/spf13/pflag
 	golang.org/x/sys
-8 daemon: api audit cgroup cgroup/managed daemon/forward daemon/peer daemon/systemd event kernelaudit landlock loader loader/cgroupsock loader/image
-	metrics policy policy/hostfs policy/policyfile proc session/denials session/network tool/message github.com/pelletier/go-toml/v2 golang.org/x/sys
+8 daemon: api api/http1 audit cgroup cgroup/managed daemon/forward daemon/peer daemon/systemd event kernelaudit landlock loader loader/cgroupsock
+	loader/image metrics policy policy/hostfs policy/policyfile proc session/denials session/network tool/message github.com/pelletier/go-toml/v2
+	golang.org/x/sys
 8 calls/host: api calls calls/serve calls/socket policy policy/hostfs policy/policyload policy/toolset session tool tool/approval tool/callstate
 	tool/constraint
-7 calls: calls/serve event grant policy policy/explain policy/fspath policy/toolset tool tool/approval tool/binding tool/callstate tool/gate tool/hook
-	tool/message tool/strictjson
+7 calls: api/http1 calls/serve event grant policy policy/explain policy/fspath policy/toolset tool tool/approval tool/binding tool/callstate tool/gate
+	tool/hook tool/message tool/strictjson
 7 session: api cgroup darwin darwin/oslog darwin/sandboxexec egress/control egress/loopback egress/message event kernelaudit landlock loader
 	loader/cgroupsock loader/image policy policy/fspath seccomp session/backend session/denials session/launch session/launch/forkexec
 	session/launch/forkexec/nofile session/network golang.org/x/sys
@@ -39,7 +40,7 @@ const layers = `
 5 session/network: cgroup egress/control egress/message event loader/cgroupsock policy session/launch/forkexec golang.org/x/sys
 5 tool: policy policy/fspath policy/toolset tool/constraint tool/gate tool/schema tool/visibility
 4 allowlist: seccomp github.com/elastic/go-seccomp-bpf golang.org/x/sys
-5 daemon/forward: api daemon/peer tool/message golang.org/x/sys
+5 daemon/forward: api/http1 api daemon/peer tool/message golang.org/x/sys
 5 calls/client: api api/http1 calls/socket tool/message
 5 calls/serve: api api/http1 calls/socket daemon/peer tool/message golang.org/x/sys
 1 calls/socket: userfiles golang.org/x/sys

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/api/http1"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool"
@@ -163,7 +164,7 @@ func (s *Service) client(confined bool) approval.Client {
 // Decide records a person's decision about an approval.
 func (s *Service) Decide(id string, d *message.Decided, by message.By) (effect string, err error) {
 	if d.Decision == nil {
-		return "", reject(400, "the decision is missing")
+		return "", http1.Reject(400, "the decision is missing")
 	}
 	s.mu.Lock()
 	of := s.asked[id]

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/api/http1"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/grant"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -61,16 +62,16 @@ func (g *Grants) text() []byte { return GrantedText(g.Given) }
 func (g *Grants) propose(m *message.Grant) (*proposal, error) {
 	q, err := explain.ParseQuestion(m.Resource, m.Action)
 	if err != nil {
-		return nil, reject(400, "%v", err)
+		return nil, http1.Reject(400, "%v", err)
 	}
 	if q.Target, q.Argv = m.Target, m.Argv; q.Resource == policy.Commands && len(m.Argv) > 0 {
 		q.Target = m.Argv[0]
 	}
 	if q.Target == "" {
-		return nil, reject(400, "the request has no target")
+		return nil, http1.Reject(400, "the request has no target")
 	}
 	if err := q.NormalizeTarget(g.Home); err != nil {
-		return nil, reject(400, "%v", err)
+		return nil, http1.Reject(400, "%v", err)
 	}
 	g.mu.Lock()
 	p := &grant.Policy{Text: g.text(), System: g.System, Load: g.Load}
@@ -79,7 +80,7 @@ func (g *Grants) propose(m *message.Grant) (*proposal, error) {
 	after, err := p.AddFor(q)
 	g.judging.Unlock()
 	if rejection := (*grant.Rejection)(nil); errors.As(err, &rejection) {
-		return nil, reject(403, "no grant can be asked for: %s", rejection.Reason)
+		return nil, http1.Reject(403, "no grant can be asked for: %s", rejection.Reason)
 	}
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func (g *Grants) give(p *proposal, decision string, lasts int64, by message.By) 
 
 func checkTime(lasts int64) error {
 	if lasts < 0 || lasts > (365*24*time.Hour).Milliseconds() {
-		return reject(400, "a grant lasts between a millisecond and a year")
+		return http1.Reject(400, "a grant lasts between a millisecond and a year")
 	}
 	return nil
 }
@@ -271,10 +272,10 @@ func (g *Grants) end() {
 func (s *Service) Request(_ context.Context, m *message.Grant, confined bool) (*message.Approval, error) {
 	g := s.Grants
 	if g == nil {
-		return nil, reject(404, "nobody can be asked: the session's policy has no [approvals]")
+		return nil, http1.Reject(404, "nobody can be asked: the session's policy has no [approvals]")
 	}
 	if len(m.Why) > maxShown || len(m.Target) > maxShown {
-		return nil, reject(413, "a reason or a target has at most %d bytes", maxShown)
+		return nil, http1.Reject(413, "a reason or a target has at most %d bytes", maxShown)
 	}
 	if err := checkTime(m.For); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/api/http1"
 	"github.com/toolguard/toolguard/internal/calls/serve"
 	"github.com/toolguard/toolguard/internal/tool/approval"
 	"github.com/toolguard/toolguard/internal/tool/gate"
@@ -25,7 +26,7 @@ const maxWait = 24 * time.Hour
 func (s *Service) Serve(ctx context.Context, r *serve.Request) (status int, body any) {
 	body, err := s.route(ctx, r)
 	if errors.Is(err, context.Canceled) { // the client has disconnected, or the server is closed
-		err = reject(503, "the session has ended")
+		err = http1.Reject(503, "the session has ended")
 	}
 	if err != nil {
 		status := statusOf(err)
@@ -42,7 +43,7 @@ func (s *Service) Serve(ctx context.Context, r *serve.Request) (status int, body
 
 // statusOf is the status of the answer to a request with an error.
 func statusOf(err error) int {
-	var own *statusError
+	var own *http1.Error
 	var bad *gate.BadCall
 	var rejected *approval.RejectedError
 	var conflict *approval.ConflictError
@@ -51,7 +52,7 @@ func statusOf(err error) int {
 	var full *approval.FullError
 	switch {
 	case errors.As(err, &own):
-		return own.status
+		return own.Status
 	case errors.As(err, &bad), errors.As(err, &rejected), errors.As(err, &notOffered):
 		return 400
 	case errors.Is(err, approval.ErrConfined):
@@ -68,7 +69,7 @@ func statusOf(err error) int {
 
 func (s *Service) route(ctx context.Context, r *serve.Request) (any, error) {
 	if r.Peer.Confined && r.Peer.Session != s.Session { // on the socket outside, where nothing shows in which session it is
-		return nil, reject(403, "the client is confined, and isn't known to be in session %s: a process of a session asks at its own TOOLGUARD_SOCKET", s.Session)
+		return nil, http1.Reject(403, "the client is confined, and isn't known to be in session %s: a process of a session asks at its own TOOLGUARD_SOCKET", s.Session)
 	}
 	wait, err := waitOf(r)
 	if err != nil {
@@ -107,7 +108,7 @@ func (s *Service) route(ctx context.Context, r *serve.Request) (any, error) {
 	case "POST " + message.Approvals + "/ID":
 		return s.decide(id, r)
 	}
-	return nil, reject(404, "there is nothing at %s %s", r.Method, r.Path)
+	return nil, http1.Reject(404, "there is nothing at %s %s", r.Method, r.Path)
 }
 
 func waitOf(r *serve.Request) (time.Duration, error) {
@@ -117,7 +118,7 @@ func waitOf(r *serve.Request) (time.Duration, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > maxWait.Milliseconds() {
-		return 0, reject(400, "wait_ms is a number of milliseconds, at most %d", maxWait.Milliseconds())
+		return 0, http1.Reject(400, "wait_ms is a number of milliseconds, at most %d", maxWait.Milliseconds())
 	}
 	return time.Duration(n) * time.Millisecond, nil
 }
@@ -133,10 +134,10 @@ func (s *Service) submit(ctx context.Context, r *serve.Request) (any, error) {
 	case err != nil:
 		return nil, err
 	case end != nil:
-		return nil, reject(400, "it's the end of a call: POST it to %s/ID%s", message.Calls, message.Result)
+		return nil, http1.Reject(400, "it's the end of a call: POST it to %s/ID%s", message.Calls, message.Result)
 	}
 	if s.Engine.Store != nil && c.Invocation == "" {
-		return nil, reject(400, "the policy counts calls by invocation, and the call has none")
+		return nil, http1.Reject(400, "the policy counts calls by invocation, and the call has none")
 	}
 	if err := s.checkCaller(c, r.Peer.Confined); err != nil {
 		return nil, err
@@ -149,9 +150,9 @@ func (s *Service) submit(ctx context.Context, r *serve.Request) (any, error) {
 func (s *Service) checkCaller(c *gate.Call, confined bool) error {
 	switch {
 	case confined && c.Owner:
-		return reject(403, "a process of a session isn't the owner: leave owner out")
+		return http1.Reject(403, "a process of a session isn't the owner: leave owner out")
 	case confined && c.Agent != "" && c.Agent != s.Agent: // which could have looser [approvals]
-		return reject(403, "the call names the agent %q, which isn't the session's (%q): start the session with --agent", c.Agent, s.Agent)
+		return http1.Reject(403, "the call names the agent %q, which isn't the session's (%q): start the session with --agent", c.Agent, s.Agent)
 	}
 	if c.Agent == "" {
 		c.Agent = s.Agent
@@ -170,7 +171,7 @@ func cutWait(text []byte) ([]byte, time.Duration, error) {
 	}
 	var n int64
 	if value, ok := keys["wait_ms"]; ok && (json.Unmarshal(value, &n) != nil || n < 0 || n > maxWait.Milliseconds()) {
-		return nil, 0, reject(400, "wait_ms is a number of milliseconds, at most %d", maxWait.Milliseconds())
+		return nil, 0, http1.Reject(400, "wait_ms is a number of milliseconds, at most %d", maxWait.Milliseconds())
 	}
 	delete(keys, "wait_ms")
 	var b bytes.Buffer
@@ -183,12 +184,12 @@ func cutWait(text []byte) ([]byte, time.Duration, error) {
 // read reads a body with known keys alone.
 func read(text []byte, v any) error {
 	if err := strictjson.Check(text); err != nil {
-		return reject(400, "the body: %v", err)
+		return http1.Reject(400, "the body: %v", err)
 	}
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return reject(400, "the body: %v", err)
+		return http1.Reject(400, "the body: %v", err)
 	}
 	return nil
 }
@@ -199,7 +200,7 @@ func parseEnd(text []byte) (*message.End, error) {
 		return nil, err
 	}
 	if (end.Result == nil) == (end.Error == nil) {
-		return nil, reject(400, "the body has either a result or an error")
+		return nil, http1.Reject(400, "the body has either a result or an error")
 	}
 	return end, nil
 }
@@ -227,7 +228,7 @@ func (s *Service) list(ctx context.Context, r *serve.Request, wait time.Duration
 	}
 	since, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return nil, reject(400, "since is the version of an earlier answer, or 0")
+		return nil, http1.Reject(400, "since is the version of an earlier answer, or 0")
 	}
 	until, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -3,11 +3,11 @@ package calls
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/api/http1"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/tool"
 	"github.com/toolguard/toolguard/internal/tool/approval"
@@ -76,18 +76,6 @@ type call struct {
 	decided   time.Time     // when it was denied, or allowed to run; zero: it wasn't
 }
 
-// statusError is an error with the status of its answer.
-type statusError struct {
-	status int
-	why    string
-}
-
-func (e *statusError) Error() string { return e.why }
-
-func reject(status int, format string, args ...any) error {
-	return &statusError{status, fmt.Sprintf(format, args...)}
-}
-
 // New returns a service.
 func New(c Config) *Service {
 	s := &Service{Config: c, open: map[string]*call{}, asked: map[string]*asked{}}
@@ -130,17 +118,17 @@ func (s *Service) begin(c *gate.Call, digest string, confined bool) (*call, erro
 		case l.submitted == digest && l.confined == confined:
 			return l, nil
 		case l.life.Step != tool.Denied || l.confined != confined:
-			return nil, reject(409, "the id %q is that of another call, which hasn't ended", c.ID)
+			return nil, http1.Reject(409, "the id %q is that of another call, which hasn't ended", c.ID)
 		}
 		s.forget(l)
 	}
 	switch n := s.running(confined); {
 	case s.ctx.Err() != nil:
-		return nil, reject(503, "the session has ended")
+		return nil, http1.Reject(503, "the session has ended")
 	case n >= maxOpen:
-		return nil, reject(429, "%s have %d open calls, the most that they may have: report the results of some", clients(confined), maxOpen)
+		return nil, http1.Reject(429, "%s have %d open calls, the most that they may have: report the results of some", clients(confined), maxOpen)
 	case s.kept[side(confined)]+size(c) > maxKept:
-		return nil, reject(429, "the arguments of the open calls of %s have the most bytes that they may have: report the results of some", clients(confined))
+		return nil, http1.Reject(429, "the arguments of the open calls of %s have the most bytes that they may have: report the results of some", clients(confined))
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	l := &call{life: tool.NewLife(c), submitted: digest, confined: confined, cancel: cancel, changed: make(chan struct{}), size: size(c)}
@@ -226,7 +214,7 @@ func (s *Service) find(id string, confined bool) (*call, error) {
 	if l := s.open[id]; l != nil && (l.confined || !confined) {
 		return l, nil
 	}
-	return nil, reject(404, "there is no open call %q", id)
+	return nil, http1.Reject(404, "there is no open call %q", id)
 }
 
 // wait waits until a call is decided; while a person is asked, for so long.
@@ -292,7 +280,7 @@ func (s *Service) End(id string, confined bool, end *message.End) error {
 		return err
 	case l.life.Step != tool.Running:
 		s.mu.Unlock()
-		return reject(409, "call %q doesn't run: it's %s", id, l.state().State)
+		return http1.Reject(409, "call %q doesn't run: it's %s", id, l.state().State)
 	}
 	l.life.End()
 	s.forget(l)

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/api/http1"
 	"github.com/toolguard/toolguard/internal/cgroup"
-	"github.com/toolguard/toolguard/internal/daemon/forward"
 	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/tool/message"
 )
@@ -129,7 +129,7 @@ func fail(w http.ResponseWriter, err error) {
 // statusOf is the status of an error's answer.
 func statusOf(err error) int {
 	var f *statusError
-	var forwarded *forward.Error
+	var forwarded *http1.Error
 	switch {
 	case errors.As(err, &forwarded):
 		return forwarded.Status

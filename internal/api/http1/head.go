@@ -34,7 +34,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Why }
 
-func reject(status int, format string, args ...any) error {
+// Reject returns an *Error.
+func Reject(status int, format string, args ...any) error {
 	return &Error{status, fmt.Sprintf(format, args...)}
 }
 
@@ -66,7 +67,7 @@ func ReadHead(in *bufio.Reader) (*Head, error) {
 		}
 	}
 	if !seen["host"] {
-		return nil, reject(400, "the request has no Host")
+		return nil, Reject(400, "the request has no Host")
 	}
 	return h, nil
 }
@@ -75,7 +76,7 @@ func ReadHead(in *bufio.Reader) (*Head, error) {
 func headLine(in *bufio.Reader, left *int) (string, error) {
 	line, err := in.ReadSlice('\n')
 	if *left -= len(line); *left < 0 || errors.Is(err, bufio.ErrBufferFull) {
-		return "", reject(431, "the request's head is too large: it may have %d bytes", MaxHead)
+		return "", Reject(431, "the request's head is too large: it may have %d bytes", MaxHead)
 	}
 	if err != nil {
 		if errors.Is(err, io.EOF) && len(line) > 0 {
@@ -85,7 +86,7 @@ func headLine(in *bufio.Reader, left *int) (string, error) {
 	}
 	text, ok := strings.CutSuffix(string(line), "\r\n")
 	if !ok || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-		return "", reject(400, "a line of the request's head doesn't end with CR and LF, or has control characters")
+		return "", Reject(400, "a line of the request's head doesn't end with CR and LF, or has control characters")
 	}
 	return text, nil
 }
@@ -93,14 +94,14 @@ func headLine(in *bufio.Reader, left *int) (string, error) {
 func requestLine(line string) (*Head, error) {
 	parts := strings.Split(line, " ")
 	if len(parts) != 3 {
-		return nil, reject(400, "the request doesn't begin with a method, a path and HTTP/1.1")
+		return nil, Reject(400, "the request doesn't begin with a method, a path and HTTP/1.1")
 	}
 	if parts[2] != "HTTP/1.1" {
-		return nil, reject(505, "the request isn't HTTP/1.1")
+		return nil, Reject(505, "the request isn't HTTP/1.1")
 	}
 	h := &Head{Method: parts[0], Fields: map[string]string{}}
 	if !slices.Contains([]string{"GET", "POST", "PUT", "DELETE"}, h.Method) {
-		return nil, reject(501, "the method isn't GET, POST, PUT or DELETE")
+		return nil, Reject(501, "the method isn't GET, POST, PUT or DELETE")
 	}
 	path, query, _ := strings.Cut(parts[1], "?")
 	var err error
@@ -115,12 +116,12 @@ func requestLine(line string) (*Head, error) {
 func decodePath(path string) (string, error) {
 	parts := strings.Split(path, "/")
 	if len(parts) < 2 || parts[0] != "" || strings.Contains(path, "#") {
-		return "", reject(400, "the path doesn't begin with / or has a #")
+		return "", Reject(400, "the path doesn't begin with / or has a #")
 	}
 	for i, part := range parts[1:] {
 		text, err := url.PathUnescape(part)
 		if err != nil || text == "" || text == "." || text == ".." || strings.Contains(text, "/") || !isText(text) {
-			return "", reject(400, "part %d of the path is empty, a dot, or isn't text", i+1)
+			return "", Reject(400, "part %d of the path is empty, a dot, or isn't text", i+1)
 		}
 		parts[i+1] = text
 	}
@@ -134,11 +135,11 @@ func decodeQuery(query string) (map[string]string, error) {
 	}
 	all, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, reject(400, "the query can't be read")
+		return nil, Reject(400, "the query can't be read")
 	}
 	for key, list := range all {
 		if len(list) != 1 || !isText(key) || !isText(list[0]) {
-			return nil, reject(400, "the query has a key twice, or isn't text")
+			return nil, Reject(400, "the query has a key twice, or isn't text")
 		}
 		values[key] = list[0]
 	}
@@ -154,27 +155,27 @@ func isText(s string) bool {
 func (h *Head) field(line string, seen map[string]bool) error {
 	key, value, ok := strings.Cut(line, ":")
 	if !ok || key == "" || strings.ContainsFunc(key, func(r rune) bool { return !isToken(r) }) {
-		return reject(400, "a field of the request has no name, or one with spaces")
+		return Reject(400, "a field of the request has no name, or one with spaces")
 	}
 	key, value = strings.ToLower(key), strings.Trim(value, " \t")
 	if seen[key] && (slices.Contains([]string{"host", "content-length", "connection", "expect"}, key) || strings.HasPrefix(key, "toolguard-")) {
-		return reject(400, "the request has the field %s twice", key)
+		return Reject(400, "the request has the field %s twice", key)
 	}
 	seen[key] = true
 	switch key {
 	case "transfer-encoding":
-		return reject(411, "the request's body has no Content-Length")
+		return Reject(411, "the request's body has no Content-Length")
 	case "content-length":
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || strconv.FormatInt(n, 10) != value || n < 0 {
-			return reject(400, "Content-Length isn't a number")
+			return Reject(400, "Content-Length isn't a number")
 		}
 		h.Length = n
 	case "connection":
 		h.Close = strings.EqualFold(value, "close")
 	case "expect":
 		if !strings.EqualFold(value, "100-continue") {
-			return reject(417, "the request expects something else than 100-continue")
+			return Reject(417, "the request expects something else than 100-continue")
 		}
 		h.Expect = true
 	default:

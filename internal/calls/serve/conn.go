@@ -86,7 +86,7 @@ var errSlow = fmt.Errorf("the request didn't arrive within %v", sending)
 func (c *conn) readBody(r *Request, head *http1.Head) (release func(), err error) {
 	release = func() {}
 	if head.Length > api.MaxBody {
-		return release, &http1.Error{Status: 413, Why: fmt.Sprintf("the request's body is too large: it may have %d bytes", api.MaxBody)}
+		return release, http1.Reject(413, "the request's body is too large: it may have %d bytes", api.MaxBody)
 	}
 	if head.Length > longBody {
 		slots := c.s.long[0]
@@ -99,7 +99,7 @@ func (c *conn) readBody(r *Request, head *http1.Head) (release func(), err error
 		case <-c.s.ctx.Done():
 			return release, ErrClosed
 		case <-time.After(sending):
-			return release, &http1.Error{Status: 503, Why: "the most long requests that may be at a time are being answered: try again"}
+			return release, http1.Reject(503, "the most long requests that may be at a time are being answered: try again")
 		}
 		_ = c.SetReadDeadline(time.Now().Add(sending))
 	}

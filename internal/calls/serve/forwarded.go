@@ -67,7 +67,7 @@ func forwardedPeer(h *http1.Head) (p Peer, err error) {
 	p = Peer{UID: uid, PID: pid, Exe: exe, Confined: isConfined != "0", Session: field(api.ForwardedSession)}
 	switch {
 	case errors.Join(uidErr, pidErr, exeErr) != nil, isConfined != "0" && isConfined != "1", p.Confined && p.Session == "":
-		return Peer{}, &http1.Error{Status: 400, Why: "toolguardd doesn't name the client: it has another version"}
+		return Peer{}, http1.Reject(400, "toolguardd doesn't name the client: it has another version")
 	case p.Confined:
 		p.Owner = ownerOf(p.Session)
 	default:

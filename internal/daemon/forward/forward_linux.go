@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/api/http1"
 	"github.com/toolguard/toolguard/internal/daemon/peer"
 	"github.com/toolguard/toolguard/internal/tool/message"
 )
@@ -41,18 +42,6 @@ const (
 	maxListings = 8               // sessions at a time
 )
 
-// Error is an error with the status of its answer.
-type Error struct {
-	Status int
-	Why    string
-}
-
-func (e *Error) Error() string { return e.Why }
-
-func reject(status int, format string, args ...any) error {
-	return &Error{status, fmt.Sprintf(format, args...)}
-}
-
 // Session is a session that requests are forwarded to.
 type Session struct {
 	ID    string
@@ -64,7 +53,7 @@ type Session struct {
 func Only(sessions []*Session) (*Session, error) {
 	switch len(sessions) {
 	case 0:
-		return nil, reject(404, "no session of this user that toolguardd made serves calls: their policies have no [approvals], hooks or constraints")
+		return nil, http1.Reject(404, "no session of this user that toolguardd made serves calls: their policies have no [approvals], hooks or constraints")
 	case 1:
 		return sessions[0], nil
 	}
@@ -72,7 +61,7 @@ func Only(sessions []*Session) (*Session, error) {
 	for _, s := range sessions {
 		ids = append(ids, s.ID)
 	}
-	return nil, reject(400, "several sessions serve calls: name one with ?session=ID, of %s", strings.Join(ids, ", "))
+	return nil, http1.Reject(400, "several sessions serve calls: name one with ?session=ID, of %s", strings.Join(ids, ", "))
 }
 
 // Forwarder forwards requests within the quotas of their clients.
@@ -99,7 +88,7 @@ func (f *Forwarder) acquire(s *Session, p *peer.Peer, confined bool) (done func(
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s.Conns.forwards[i] >= maxOfSession || f.quota[key] >= maxOfQuota {
-		return nil, reject(429, "as many requests about calls wait as one session (%d) or one user (%d) may have: try again", maxOfSession, maxOfQuota)
+		return nil, http1.Reject(429, "as many requests about calls wait as one session (%d) or one user (%d) may have: try again", maxOfSession, maxOfQuota)
 	}
 	s.Conns.forwards[i]++
 	f.quota[key]++
@@ -113,7 +102,7 @@ func (f *Forwarder) acquire(s *Session, p *peer.Peer, confined bool) (done func(
 	}, nil
 }
 
-var errServesNone = reject(404, "the session serves no calls: its policy has no [approvals], hooks or constraints")
+var errServesNone = http1.Reject(404, "the session serves no calls: its policy has no [approvals], hooks or constraints")
 
 // connTo returns an idle connection to a session's toolguard.
 func (f *Forwarder) connTo(ctx context.Context, s *Session) (*conn, error) {
@@ -129,16 +118,16 @@ func (f *Forwarder) connTo(ctx context.Context, s *Session) (*conn, error) {
 	case !s.Conns.IsServed():
 		return nil, errServesNone
 	}
-	return nil, reject(503, "the toolguard of session %s doesn't answer: it has opened no connection within %v", s.ID, sending)
+	return nil, http1.Reject(503, "the toolguard of session %s doesn't answer: it has opened no connection within %v", s.ID, sending)
 }
 
 // Forward sends a request to the toolguard of a session, and its answer to the client. It reads neither. An error was not answered yet.
 func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, p *peer.Peer, confined bool, s *Session) error {
 	if r.ContentLength < 0 {
-		return reject(411, "the request's body has no Content-Length")
+		return http1.Reject(411, "the request's body has no Content-Length")
 	}
 	if r.ContentLength > api.MaxBody {
-		return reject(413, "the request's body is too large: it may have %d bytes", api.MaxBody)
+		return http1.Reject(413, "the request's body is too large: it may have %d bytes", api.MaxBody)
 	}
 	done, err := f.acquire(s, p, confined)
 	if err != nil {
@@ -224,11 +213,11 @@ func (f *Forwarder) exchange(ctx context.Context, s *Session, out *http.Request,
 	answer, err = http.ReadResponse(c.in, out)
 	if err != nil {
 		release(false)
-		return nil, nil, reject(502, "the toolguard of session %s: %v", s.ID, errors.Join(sendErr, err))
+		return nil, nil, http1.Reject(502, "the toolguard of session %s: %v", s.ID, errors.Join(sendErr, err))
 	}
 	if answer.ContentLength < 0 || answer.ContentLength > maxForwarded {
 		release(false)
-		return nil, nil, reject(502, "the toolguard of session %s answered without Content-Length, or with more than %d bytes", s.ID, maxForwarded)
+		return nil, nil, http1.Reject(502, "the toolguard of session %s answered without Content-Length, or with more than %d bytes", s.ID, maxForwarded)
 	}
 	_ = c.SetReadDeadline(time.Now().Add(sending))
 	return answer, func() {
