@@ -163,6 +163,7 @@ func (a *app) runSession(f *execFlags, argv []string) (r session.Result, err err
 		return r, err
 	}
 	defer end()
+	f.OwnOf = host.Own
 	c, err := a.compile(f, s.Tmp)
 	var server *host.Server
 	if err == nil {

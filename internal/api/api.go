@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/netip"
 	"time"
 
@@ -186,6 +187,9 @@ type Reload struct {
 	Policy  *policy.Compiled `json:"policy"`
 	Reloads *int             `json:"reloads,omitempty"` // only if the policy was replaced so often before; nil: in any case
 }
+
+// ErrReplaced is why a session's toolguard doesn't change its policy any more.
+var ErrReplaced = errors.New("the session's policy was replaced ('toolguard sessions reload'), so none of its grants are in force")
 
 // PruneRequest is the body of POST Prune, which only root may send: the size to which the audit is reduced.
 type PruneRequest struct {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/api/http1"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/grant"
@@ -27,7 +28,7 @@ type Grants struct {
 
 	// Load compiles the session's policy with the text of one more file of the same author.
 	Load func(granted []byte) (*policy.Compiled, error)
-	// Reload puts the running session under a policy; nil: that's impossible, and WhyNot is the reason.
+	// Reload puts the running session under a policy, unless another process has (api.ErrReplaced); nil: that's impossible, and WhyNot is the reason.
 	Reload func(*policy.Compiled) error
 	WhyNot string
 	// Apply makes the text of that file a part of what the session's calls are judged by.
@@ -52,9 +53,6 @@ type proposal struct {
 	rule     string // as TOML
 	resource policy.Resource
 }
-
-// ErrReplaced is the error of Reload if another process has replaced the session's policy.
-var ErrReplaced = errors.New("the session's policy was replaced ('toolguard sessions reload'), so none of its grants are in force")
 
 func (g *Grants) text() []byte { return GrantedText(g.Given) }
 
@@ -224,7 +222,7 @@ func (g *Grants) settle() {
 		if !g.ended {
 			err = g.restore()
 		}
-		if done := err == nil || errors.Is(err, ErrReplaced); done {
+		if done := err == nil || errors.Is(err, api.ErrReplaced); done {
 			g.settling = false
 			g.mu.Unlock()
 			return

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/tool/message"
 )
@@ -113,7 +114,7 @@ func TestWithdrawAll(t *testing.T) {
 // Nothing is changed in a session whose policy was replaced, or that has ended.
 func TestGrantsEnd(t *testing.T) {
 	for name, end := range map[string]func(*running, *Grants){
-		"replaced": func(r *running, _ *Grants) { r.err = ErrReplaced },
+		"replaced": func(r *running, _ *Grants) { r.err = api.ErrReplaced },
 		"ended":    func(_ *running, g *Grants) { g.end() },
 	} {
 		synctest.Test(t, func(t *testing.T) {

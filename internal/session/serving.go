@@ -1,16 +1,12 @@
 package session
 
 import (
-	"errors"
 	"os"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 )
-
-// ErrReplaced is the error of Reload if another process has replaced the session's policy.
-var ErrReplaced = errors.New("the session's policy was replaced by another process")
 
 // Server gives the command something that this process serves: descriptors, with the variables that name them. It's called before the
 // command starts.

@@ -6,12 +6,13 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/session/launch"
-	"golang.org/x/sys/unix"
 )
 
 // serve begins what this process serves to the command, and adds its variables and its descriptors to the command.
@@ -108,7 +109,7 @@ func (l *daemonSession) reload(c *policy.Compiled) error {
 			lost = false // by one that this process has done
 			l.reloads++
 		case isAnswer && answer.Status == 412:
-			return ErrReplaced
+			return api.ErrReplaced
 		case isAnswer || time.Now().After(end):
 			return err
 		default:

@@ -18,6 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/calls/socket"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/session"
 	"github.com/toolguard/toolguard/internal/tool"
@@ -27,7 +28,7 @@ import (
 
 // Config is what a server of calls needs to know of the command line.
 type Config struct {
-	Options *policyload.Options
+	Options *policyload.Options              // with Own as OwnOf
 	Ask     bool                             // --ask
 	Serves  func(path string) error          // gets the path of the socket outside the session; nil: nobody needs it
 	Notice  func(format string, args ...any) // shows one line to people
@@ -62,7 +63,7 @@ func Prepare(f *Config, c *policy.Compiled) (*Server, *policy.Compiled, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if c, err = f.loadForCalls(c, state); err != nil {
+	if err := calls.CheckHooks(f.Options.Document.Tools(), os.Environ(), c); err != nil { // they would load the command's code
 		return nil, nil, err
 	}
 	s := &Server{Config: f, approvals: callstate.NewApprovals(filepath.Join(state, "approvals.json"), time.Now)}
@@ -83,16 +84,13 @@ func Prepare(f *Config, c *policy.Compiled) (*Server, *policy.Compiled, error) {
 	return s, c, nil
 }
 
-// loadForCalls returns the policy without what would let the command change the state of calls or the programs of hooks, or an error if hooks would
-// load its code. Backends may leave the user's folders open, and who could write the state could allow any call.
-func (f *Config) loadForCalls(c *policy.Compiled, state string) (*policy.Compiled, error) {
-	set := f.Options.Document.Tools()
-	f.Options.Own = append(append(f.Options.Own, state), calls.HookFiles(set, os.Environ())...)
-	c, err := f.Options.Load(c.TmpDir)
-	if err != nil {
-		return nil, err
+// Own returns the files that no command may change under a policy that is about calls: the state of calls, and the programs of hooks. Backends may
+// leave the user's folders open, and who could write the state could allow any call.
+func Own(doc *policyfile.Document) (list []string) {
+	if state := policyload.OwnFolders().State; state != "" {
+		list = append(list, state)
 	}
-	return c, calls.CheckHooks(set, os.Environ(), c)
+	return append(list, calls.HookFiles(doc.Tools(), os.Environ())...)
 }
 
 // StateFolder returns the user's folder for the state of calls.
@@ -154,20 +152,6 @@ func (s *Server) apply(granted []byte) {
 	s.engine.Recompile()
 }
 
-// reload puts the session that toolguardd has made under another policy; nil for another session.
-func reload(of session.Serving) func(*policy.Compiled) error {
-	if of.Reload == nil {
-		return nil
-	}
-	return func(c *policy.Compiled) error {
-		err := of.Reload(c)
-		if errors.Is(err, session.ErrReplaced) {
-			err = calls.ErrReplaced
-		}
-		return err
-	}
-}
-
 // Begin serves the calls of a session.
 func (s *Server) Begin(of session.Serving, c *policy.Compiled) (*session.Served, error) {
 	record := &calls.Recorder{Emit: of.Emit}
@@ -179,7 +163,7 @@ func (s *Server) Begin(of session.Serving, c *policy.Compiled) (*session.Served,
 	}
 	if table := s.engine.Set.Approvals(s.Options.Agent); table.Given {
 		config.Grants = &calls.Grants{
-			Home: policyload.Home(), System: hostfs.Machine{}, Timeout: table.Timeout, Given: s.rules, Until: s.until, Bare: s.bare, Reload: reload(of), WhyNot: of.WhyNot, Apply: s.apply,
+			Home: policyload.Home(), System: hostfs.Machine{}, Timeout: table.Timeout, Given: s.rules, Until: s.until, Bare: s.bare, Reload: of.Reload, WhyNot: of.WhyNot, Apply: s.apply,
 			Load:   func(granted []byte) (*policy.Compiled, error) { return s.load(c, granted) },
 			Failed: func(err error) { notice(err.Error()) },
 			Keep: func(rule callstate.Stored) error {

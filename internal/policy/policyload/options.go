@@ -28,17 +28,18 @@ type Options struct {
 	Caller     Caller
 	Limits     string
 	NoDetect   bool
-	Command    string               // the command to run, as it's named; "" where there is none
-	Presets    []string             // of the coding agent to run: they come before the files, and detected presets before them
-	Ensure     bool                 // folders that rules with ensure = true name are made
-	Reads      bool                 // the policy is looked at, and no command is to run under it, nor a question to be answered
-	Own        []string             // files of toolguard's own, which no policy lets a command write
-	UserPolicy string               // the user's own policy, where no other one is named
-	Dir        string               // the current folder; "" is this process's
-	Edited     *Edited              // a file of the policy with another text than it has; nil: none
-	Snapshot   *hostfs.Snapshot     // what each file had when it was read first; nil: it's read each time
-	Document   *policyfile.Document // what Load has read
-	Running    *Running             // whose policy it's to be; nil: of a session that this process starts
+	Command    string                              // the command to run, as it's named; "" where there is none
+	Presets    []string                            // of the coding agent to run: they come before the files, and detected presets before them
+	Ensure     bool                                // folders that rules with ensure = true name are made
+	Reads      bool                                // the policy is looked at, and no command is to run under it, nor a question to be answered
+	Own        []string                            // files of toolguard's own, which no policy lets a command write
+	OwnOf      func(*policyfile.Document) []string // more of them, under a policy that is about calls; nil: none
+	UserPolicy string                              // the user's own policy, where no other one is named
+	Dir        string                              // the current folder; "" is this process's
+	Edited     *Edited                             // a file of the policy with another text than it has; nil: none
+	Snapshot   *hostfs.Snapshot                    // what each file had when it was read first; nil: it's read each time
+	Document   *policyfile.Document                // what Load has read
+	Running    *Running                            // whose policy it's to be; nil: of a session that this process starts
 }
 
 // Caller is for whom a policy is asked. Only the command line names it.
@@ -126,7 +127,11 @@ func (o *Options) Load(tmp string) (*policy.Compiled, error) {
 			return nil, err
 		}
 	}
-	for _, file := range o.Own {
+	own := o.Own
+	if o.OwnOf != nil && slices.ContainsFunc(src.ToolKeys, func(k policy.Key) bool { return k.OnCalls() }) {
+		own = slices.Concat(own, o.OwnOf(doc))
+	}
+	for _, file := range own {
 		if !filepath.IsAbs(file) {
 			file = dir + "/" + file // not cleaned: what ".." means depends on symlinks
 		}
