@@ -46,7 +46,9 @@ func (s *Service) step(ctx context.Context, l *call, life *tool.Life) func(*tool
 		r := s.Hooks.Before(ctx, c, life.Answer.Risk, func(arguments json.RawMessage) error { return s.recheck(c, arguments) })
 		report = func(l *tool.Life) { l.Hooked(r) }
 	case tool.Constraints:
-		a, err = s.locked(c, s.Engine.Permits)
+		if life.Asks() { // else they are checked when the call is counted
+			a, err = s.locked(c, s.Engine.Permits)
+		}
 		report = func(l *tool.Life) { l.Permitted(a) }
 	case tool.Approval:
 		report = s.approve(ctx, l, life)

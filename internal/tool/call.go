@@ -129,7 +129,7 @@ func (l *Life) Permitted(denial *gate.Answer) {
 		l.demand(nil)
 	}
 	l.Step = Start
-	if l.Answer.Decision == gate.Ask {
+	if l.Asks() {
 		l.Step = Approval
 	}
 }
@@ -140,6 +140,9 @@ func (l *Life) Approved(byPerson bool) {
 		l.Step, l.ByPerson = Start, byPerson
 	}
 }
+
+// Asks reports whether a person is asked before the call may run.
+func (l *Life) Asks() bool { return l.ask != "" || l.Answer.Decision == gate.Ask }
 
 // ByHook reports whether a hook demands the approval.
 func (l *Life) ByHook() bool { return l.ask != "" }
