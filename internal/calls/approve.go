@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api/http1"
@@ -49,7 +50,7 @@ func (s *Service) approve(ctx context.Context, l *call, life *tool.Life) func(*t
 	if err != nil {
 		return func(l *tool.Life) { l.Failed(fmt.Errorf("find out what an approval would be bound to: %w", err)) }
 	}
-	a, key := s.approval(l, life, b, table, settings)
+	a, key := s.approval(life, b, table, settings)
 	if slices.Contains(a.Offers, message.AllowAlways) {
 		found, err := s.Stored.Use(key)
 		if err != nil {
@@ -86,7 +87,7 @@ func (s *Service) policyOf(c *gate.Call) (*toolset.Settings, *toolset.Approvals)
 }
 
 // approval describes a call for a person, and returns the key of the rule that would allow it once and for all.
-func (s *Service) approval(l *call, life *tool.Life, b *Bound, table *toolset.Approvals, settings *toolset.Settings) (*message.Approval, string) {
+func (s *Service) approval(life *tool.Life, b *Bound, table *toolset.Approvals, settings *toolset.Settings) (*message.Approval, string) {
 	c, answer := life.Call, life.Answer
 	a := &message.Approval{
 		Agent: c.Agent, Session: s.Session, Tool: c.Tool, Argv: b.Argv, Cwd: b.Cwd, EnvSHA256: b.EnvSHA256, Risk: answer.Risk, Reason: answer.Message,
@@ -114,7 +115,7 @@ func shown(arguments json.RawMessage) json.RawMessage {
 		return arguments
 	}
 	text, _ := json.Marshal(map[string]any{
-		"bytes": len(arguments), "sha256": fmt.Sprintf("%x", sha256.Sum256(arguments)), "beginning": string([]rune(string(arguments[:maxShown/2]))),
+		"bytes": len(arguments), "sha256": fmt.Sprintf("%x", sha256.Sum256(arguments)), "beginning": strings.ToValidUTF8(string(arguments[:maxShown/2]), "\ufffd"),
 	})
 	return text
 }
