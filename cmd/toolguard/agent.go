@@ -14,6 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/session/backend"
+	"github.com/toolguard/toolguard/internal/tool"
 )
 
 // agent is a coding agent that has a preset.
@@ -125,8 +126,8 @@ func makeFile(path, text string) {
 // lookups only where it can distinguish hosts.
 func (a *app) compile(f *execFlags, tmp string) (*policy.Compiled, error) {
 	c, err := a.load(&f.policyFlags, tmp)
-	if err == nil {
-		err = a.visible(f)
+	if err == nil && f.Tool != "" && f.Agent != "" { // which must see the tool
+		err = tool.Visible(f.Document.Tools(), f.visibilityCaller(), f.Tool)
 	}
 	if err != nil || f.Presets == nil {
 		return c, err

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -145,6 +143,11 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		return cmp.Or(err, exitStatus(code))
 	}
 	r, err := a.runSession(f, argv)
+	return a.finish(f, r, err)
+}
+
+// finish writes the line of --report json.
+func (a *app) finish(f *execFlags, r session.Result, err error) error {
 	if f.report == "json" {
 		return cmp.Or(err, a.err.Trailer(r, exitCode(err)))
 	}
@@ -181,16 +184,10 @@ func (a *app) runSession(f *execFlags, argv []string) (r session.Result, err err
 		return r, err
 	}
 	a.warnUnmatched(f, c)
-	var noticing sync.Mutex
 	r, err = s.Run(session.Config{
 		Policy: c, System: hostfs.Machine{}, Tool: f.Tool, Agent: f.Agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.allowed(c),
-		Argv: argv, Env: append(environ(), f.env...), PassFDs: f.passFDs, Events: events, Linger: f.linger, Begins: a.begins(f, c),
-		Serve: serves,
-		Notice: func(s string) {
-			noticing.Lock()
-			defer noticing.Unlock()
-			a.err.Message("%s", s)
-		},
+		Argv: argv, Env: append(access.Environ(), f.env...), PassFDs: f.passFDs, Events: events, Linger: f.linger, Begins: a.begins(f, c),
+		Serve: serves, Notice: func(s string) { a.notice("%s", s) },
 	})
 	if err == nil || len(r.Denials) > 0 {
 		a.reportDenials(f, c, r, err == nil && r.Code == 0, a.saveRun(f, c, argv, r))
@@ -203,11 +200,6 @@ func (a *app) runSession(f *execFlags, argv []string) (r session.Result, err err
 		return r, exitStatus(r.Code)
 	}
 	return r, nil
-}
-
-// environ is the environment without what an outer session gave this process alone.
-func environ() []string {
-	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, access.Variable+"=") })
 }
 
 // exitCode is the exit status of exec that ends with an error, or without one.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,15 @@ type app struct {
 	err *output.Screen // every other message
 
 	quiet bool // no remarks
+
+	noticing sync.Mutex // see notice
+}
+
+// notice shows one line to people, from any goroutine.
+func (a *app) notice(format string, args ...any) {
+	a.noticing.Lock()
+	defer a.noticing.Unlock()
+	a.err.Message(format, args...)
 }
 
 // slow reports that toolguardd doesn't answer. A signal from then on ends the waiting.

@@ -19,7 +19,6 @@ import (
 	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/launch"
 	"github.com/toolguard/toolguard/internal/session/streams"
-	"github.com/toolguard/toolguard/internal/tool"
 	"github.com/toolguard/toolguard/internal/tool/access"
 	"github.com/toolguard/toolguard/internal/tool/gate"
 )
@@ -105,9 +104,7 @@ func (a *app) runTool(f *toolFlags) error {
 		err = a.runToolJSON(&f.execFlags, argv)
 	} else {
 		r, failed := a.runSession(&f.execFlags, argv)
-		if err = failed; f.report == "json" {
-			err = cmp.Or(failed, a.err.Trailer(r, exitCode(failed)))
-		}
+		err = a.finish(&f.execFlags, r, failed)
 	}
 	if failed := end(err == nil); failed != nil {
 		a.err.Warn("the end of the call can't be recorded, so no call runs that must come after it: %v", failed)
@@ -164,17 +161,9 @@ func (a *app) runToolJSON(f *execFlags, argv []string) error {
 	return cmp.Or(a.out.JSON(output.ToolRunJSON(r, exitCode(err), stdout, stderr, truncated)), err)
 }
 
-// visible returns an error if a tool is run on behalf of an agent that doesn't see it.
-func (a *app) visible(f *execFlags) error {
-	if f.Tool == "" || f.Agent == "" {
-		return nil
-	}
-	return tool.Visible(f.Document.Tools(), f.visibilityCaller(), f.Tool)
-}
-
 // hostConfig is what serves the calls of a session needs to know.
 func (a *app) hostConfig(f *execFlags) *host.Config {
-	h := &host.Config{Options: &f.Options, Ask: f.ask, Notice: a.err.Message, Check: func(c *policy.Compiled) error {
+	h := &host.Config{Options: &f.Options, Ask: f.ask, Notice: a.notice, Check: func(c *policy.Compiled) error {
 		r, err := backend.ReportFor(c, f.backend, f.daemon, f.allowed(c))
 		if err == nil && len(r.Blocking) > 0 {
 			err = fmt.Errorf("%s can't be enforced here: %s", r.Blocking[0].ID, r.Blocking[0].Why)

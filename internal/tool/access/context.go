@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -155,4 +156,9 @@ func Parse(text []byte) (*Context, error) {
 		return nil, errors.New("it has no policy")
 	}
 	return &x, nil
+}
+
+// Environ is this process's environment without Variable, which an outer session has given to it alone.
+func Environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, Variable+"=") })
 }
