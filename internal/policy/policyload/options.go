@@ -147,16 +147,10 @@ func (o *Options) Load(tmp string) (*policy.Compiled, error) {
 }
 
 func (o *Options) request(dir, tmp string) policyfile.Request {
-	r := policyfile.Request{
-		Policies: slices.Concat(o.Presets, o.Files), AddDetected: o.Presets != nil, HostDir: HostPolicies,
-		Tool: o.Tool, Agent: o.Agent, Profile: o.Caller.Profile, Provider: o.Caller.Provider, Group: o.Caller.Group, Depth: int(o.Caller.Depth),
-		Environment: o.Caller.Environment, DefaultEnvironment: o.Caller.DefaultEnvironment,
-		Workspace: o.Workspace, Limits: o.Limits, Command: o.Command, NoDetect: o.NoDetect,
-		System: runtime.GOOS, Dir: dir, Path: searchPath(), TmpDir: tmp,
-	}
-	if o.Caller.Model != "" {
-		r.Provider += "/" + o.Caller.Model
-	}
+	r := o.selection(dir)
+	r.Policies, r.AddDetected, r.HostDir = slices.Concat(o.Presets, o.Files), o.Presets != nil, HostPolicies
+	r.Limits, r.Command, r.NoDetect = o.Limits, o.Command, o.NoDetect
+	r.System, r.Path, r.TmpDir = runtime.GOOS, searchPath(), tmp
 	if !o.Reads {
 		r.NeverHome = homes()
 	}
@@ -167,6 +161,18 @@ func (o *Options) request(dir, tmp string) policyfile.Request {
 		r.HideTTY = r.Terminal == "" && controlled()
 	}
 	return r
+}
+
+// selection is a request with what selects the tables of the policy's files, and the workspace.
+func (o *Options) selection(dir string) policyfile.Request {
+	provider := o.Caller.Provider
+	if o.Caller.Model != "" {
+		provider += "/" + o.Caller.Model
+	}
+	return policyfile.Request{
+		Tool: o.Tool, Agent: o.Agent, Profile: o.Caller.Profile, Provider: provider, Group: o.Caller.Group, Depth: int(o.Caller.Depth),
+		Environment: o.Caller.Environment, DefaultEnvironment: o.Caller.DefaultEnvironment, Workspace: o.Workspace, Dir: dir,
+	}
 }
 
 // system is where the policy's files are read.

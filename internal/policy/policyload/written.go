@@ -21,11 +21,8 @@ func (o *Options) Written() (*policy.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := policyfile.Request{
-		Policies: o.Files, Tool: o.Tool, Agent: o.Agent, Profile: o.Caller.Profile, Provider: o.Caller.Provider, Group: o.Caller.Group,
-		Depth: int(o.Caller.Depth), Environment: o.Caller.Environment, DefaultEnvironment: o.Caller.DefaultEnvironment,
-		Workspace: o.Workspace, NoDetect: true, Dir: dir, Home: Home(), Path: writtenPath,
-	}
+	r := o.selection(dir)
+	r.Policies, r.NoDetect, r.Home, r.Path = o.Files, true, Home(), writtenPath
 	src, doc, err := policyfile.Load(r, writtenFiles{o.system()})
 	if err != nil {
 		return nil, err
