@@ -46,6 +46,7 @@ const layers = `
 1 calls/socket: userfiles golang.org/x/sys
 4 api: api/http1 cgroup event kernelaudit policy
 0 api/http1:
+0 lazy:
 4 cgroup/managed: cgroup event policy github.com/containerd/cgroups/v3/cgroup2
 4 egress: egress/dns egress/message egress/relay event policy policy/explain policy/netname golang.org/x/net golang.org/x/sys
 4 egress/control: egress/message loader/cgroupsock ownprogram policy policy/netname session/launch/forkexec golang.org/x/sys
@@ -59,7 +60,7 @@ const layers = `
 4 darwin/sandboxexec: darwin policy
 4 egress/loopback: egress/message
 3 darwin: policy policy/fspath policy/netname golang.org/x/text
-0 darwin/oslog:
+1 darwin/oslog: lazy
 3 landlock: policy policy/fspath github.com/landlock-lsm/go-landlock golang.org/x/sys
 3 loader/cgroupsock: event loader/bpffs policy policy/netname github.com/cilium/ebpf github.com/vishvananda/netlink golang.org/x/sys
 3 loader/image: loader/bpffs policy policy/fspath
@@ -76,11 +77,11 @@ const layers = `
 7 desktop: calls/ask ownprogram tool/message golang.org/x/sys
 8 desktop/notify: desktop github.com/godbus/dbus/v5
 7 terminal: calls/ask tool/message github.com/creack/pty golang.org/x/sys golang.org/x/term
-0 tool/patch:
+1 tool/patch: lazy
 1 tool/schema: tool/strictjson github.com/go-json-experiment/json
 4 tool/callstate: policy/toolset tool/approval tool/constraint tool/message golang.org/x/sys
 3 tool/constraint: policy/toolset
-3 tool/binding: policy/fspath printable tool/message tool/program tool/shell golang.org/x/sys
+3 tool/binding: lazy policy/fspath printable tool/message tool/program tool/shell golang.org/x/sys
 4 tool/hook: ownprogram policy/fspath policy/toolset printable proc tool/binding tool/strictjson golang.org/x/sys
 0 tool/hook/endpoint:
 3 tool/visibility: policy/toolset
@@ -95,7 +96,7 @@ const layers = `
 2 policy/hostfs: policy/fspath
 4 policy/policyload: policy policy/hostfs policy/policyfile seccomp userfiles
 4 policy/written: policy policy/fspath policy/hostfs policy/policyfile userfiles
-3 policy/imports: policy/nearest policy/netname policy/tomltext policy/tomltree policy/toolset printable go.yaml.in/yaml/v3
+3 policy/imports: lazy policy/nearest policy/netname policy/tomltext policy/tomltree policy/toolset printable go.yaml.in/yaml/v3
 3 policy/policyfile: policy policy/fspath policy/nearest policy/tomltext policy/tomltree policy/toolset tool/schema
 2 policy/tomlformat: policy policy/tomltext policy/tomltree
 2 policy/toolset: policy
@@ -122,10 +123,10 @@ const layers = `
 0 policy/nearest:
 0 policy/tomltext:
 0 policy/tomltree: github.com/pelletier/go-toml/v2
-1 tool/program: policy/envname
+1 tool/program: lazy policy/envname
 0 tool/strictjson: github.com/go-json-experiment/json
 1 tool/catalog: tool/strictjson github.com/go-json-experiment/json
-2 tool/shell: tool/program mvdan.cc/sh/v3
+2 tool/shell: lazy tool/program mvdan.cc/sh/v3
 0 printable:
 0 ownprogram: golang.org/x/sys
 0 proc: golang.org/x/sys

@@ -1,11 +1,11 @@
 package oslog
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/lazy"
 )
 
 // Denial is one line about a denial.
@@ -21,10 +21,7 @@ type Denial struct {
 }
 
 // decision is the message of a denial. The name of a process has at most 32 bytes (2*MAXCOMLEN in XNU's bsd/sys/param.h).
-// It's compiled when the log is read: most starts don't.
-var decision = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:(\d{1,9}) duplicate reports? for )?Sandbox: (.{1,32}?)\((\d{1,9})\) (System Policy: )?deny\(\d{1,9}\) ([a-z][a-z0-9*-]{0,63})(?: (.*))?$`)
-})
+var decision = lazy.Regexp(`(?:(\d{1,9}) duplicate reports? for )?Sandbox: (.{1,32}?)\((\d{1,9})\) (System Policy: )?deny\(\d{1,9}\) ([a-z][a-z0-9*-]{0,63})(?: (.*))?$`)
 
 // timeLayout is the time of --style compact.
 const timeLayout = "2006-01-02 15:04:05.000"
@@ -71,9 +68,7 @@ const tagPrefix = "toolguard-session-"
 func TagOf(session string) string { return tagPrefix + session }
 
 // tagLine is a tag at the end of a message.
-var tagLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:^|\s)(` + tagPrefix + `[0-9a-f]{16})$`)
-})
+var tagLine = lazy.Regexp(`(?:^|\s)(` + tagPrefix + `[0-9a-f]{16})$`)
 
 // cutTag returns a text without the tag at its end.
 func cutTag(text string) (rest, tag string) {

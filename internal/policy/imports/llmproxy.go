@@ -1,10 +1,10 @@
 package imports
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/lazy"
 	"github.com/toolguard/toolguard/internal/policy/tomltext"
 )
 
@@ -160,14 +160,14 @@ func (i *importer) proxyPolicies(list []*object) {
 }
 
 var (
-	providerModel = regexp.MustCompile(`^\^?([A-Za-z0-9_-]+):(.*)$`)
-	plainName     = regexp.MustCompile(`^\^([A-Za-z0-9_-]+)\$$`)
+	providerModel = lazy.Regexp(`^\^?([A-Za-z0-9_-]+):(.*)$`)
+	plainName     = lazy.Regexp(`^\^([A-Za-z0-9_-]+)\$$`)
 )
 
 // proxyStage returns the stage for the models and agents of a policy: one that is for no fewer.
 func (i *importer) proxyStage(p proxyPolicy) string {
 	header := "authorities.global"
-	agent := plainName.FindStringSubmatch(p.agent)
+	agent := plainName().FindStringSubmatch(p.agent)
 	switch {
 	case agent != nil:
 		header = join("authorities", "agent", agent[1])
@@ -177,7 +177,7 @@ func (i *importer) proxyStage(p proxyPolicy) string {
 	if p.model == ".*" || p.model == "^.*$" || p.model == "^.*" {
 		return header
 	}
-	m := providerModel.FindStringSubmatch(p.model)
+	m := providerModel().FindStringSubmatch(p.model)
 	if m == nil || strings.Contains(p.model, "|") {
 		i.leave(p.at("model_pattern"), "%s names no provider: written for every model", tomltext.Quote(p.model))
 		return header

@@ -2,12 +2,13 @@ package binding
 
 import (
 	"path/filepath"
-	"strings"
+
+	"github.com/toolguard/toolguard/internal/lazy"
 )
 
 // projects are programs that execute what is in the current folder or in one above it: build files, tests, plug-ins and settings that name
 // programs. The tables of package program, which are about what a call does, have none of them.
-var projects = setOf(`bazel bazelisk buck buck2 pants please plz scons waf b2 bjam dune opam cabal stack ghcid spago zig flutter dart lein clj clojure boot mix iex
+var projects = lazy.Set(`bazel bazelisk buck buck2 pants please plz scons waf b2 bjam dune opam cabal stack ghcid spago zig flutter dart lein clj clojure boot mix iex
 	rebar3 gleam prove cpanm carton phpunit pest phpstan psalm php-cs-fixer artisan rspec cucumber minitest standardrb rubocop solargraph overcommit pre-commit prek
 	lefthook husky lint-staged commitlint semantic-release changeset nx turbo lerna rush moon wireit webpack webpack-cli webpack-dev-server vite vue-tsc
 	vue-cli-service rollup esbuild parcel rspack rsbuild swc babel gulp grunt ember ng cypress playwright storybook start-storybook next nuxt astro
@@ -24,25 +25,17 @@ var projects = setOf(`bazel bazelisk buck buck2 pants please plz scons waf b2 bj
 	nvim vi view ex emacs emacsclient nano micro hx code codium`)
 
 // wrappers are programs that execute another one which their arguments name, in a way that the tables of package program don't have.
-var wrappers = setOf(`strace ltrace valgrind perf rr heaptrack hyperfine uftrace bpftrace gdbserver watch entr watchexec reflex inotifywait xvfb-run
+var wrappers = lazy.Set(`strace ltrace valgrind perf rr heaptrack hyperfine uftrace bpftrace gdbserver watch entr watchexec reflex inotifywait xvfb-run
 	dbus-run-session dbus-launch fakeroot fakechroot faketime proxychains proxychains4 torsocks torify tsocks unshare nsenter bwrap firejail systemd-inhibit
 	caffeinate gnome-terminal xterm konsole alacritty kitty tmux screen byobu zellij dtach abduco mosh expect unbuffer socat ncat at batch crontab wine
 	qemu-user box64 apptainer singularity distrobox toolbox flatpak snap-run steam-run doas-run op aws-vault envchain dotenv foreman overmind honcho`)
 
-func setOf(names string) map[string]bool {
-	set := map[string]bool{}
-	for name := range strings.FieldsSeq(names) {
-		set[name] = true
-	}
-	return set
-}
-
 // executesOthers doubts a program that executes what no argument names, or that searches for another one.
 func (c *collector) executesOthers(name string) {
 	switch name = filepath.Base(name); {
-	case projects[name]:
+	case projects()[name]:
 		c.doubt(name + " executes files of the project that its arguments don't name")
-	case wrappers[name]:
+	case wrappers()[name]:
 		c.doubt(name + " executes another program")
 	}
 }

@@ -2,6 +2,8 @@ package patch
 
 import (
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/lazy"
 )
 
 // applyPatch is the state of the format of apply_patch.
@@ -13,10 +15,10 @@ type applyPatch struct {
 }
 
 var (
-	applyFile = lazy(`(?i)^\*\*\*\s*(add|create|update|modify|delete|remove|move|rename)\s+(?:file\s*:|to\s*:)\s?(.*)$`)
-	applyTo   = lazy(`(?i)^\*\*\*\s*\w+\s+to`)
-	applyAny  = lazy(`(?im)^[ \t]*\*\*\*\s*(?:begin patch|(?:add|create|update|modify|delete|remove|move|rename)\s+(?:file\s*:|to\s*:))`)
-	applyMark = lazy(`(?i)^\*\*\*\s*(?:begin patch|end patch|end of file)\s*$`)
+	applyFile = lazy.Regexp(`(?i)^\*\*\*\s*(add|create|update|modify|delete|remove|move|rename)\s+(?:file\s*:|to\s*:)\s?(.*)$`)
+	applyTo   = lazy.Regexp(`(?i)^\*\*\*\s*\w+\s+to`)
+	applyAny  = lazy.Regexp(`(?im)^[ \t]*\*\*\*\s*(?:begin patch|(?:add|create|update|modify|delete|remove|move|rename)\s+(?:file\s*:|to\s*:))`)
+	applyMark = lazy.Regexp(`(?i)^\*\*\*\s*(?:begin patch|end patch|end of file)\s*$`)
 )
 
 // applyHeader reads a header of apply_patch. They count in every text, also indented, because programs trim the lines before they look.

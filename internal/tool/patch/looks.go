@@ -1,10 +1,14 @@
 package patch
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/lazy"
+)
 
 var (
-	beginsPatch = lazy(`^(?:diff --git |From [0-9a-f]{40} |commit [0-9a-f]{40}\b|@@ -\d|diff -)`)
-	fence       = lazy("^(?:```|~~~)")
+	beginsPatch = lazy.Regexp(`^(?:diff --git |From [0-9a-f]{40} |commit [0-9a-f]{40}\b|@@ -\d|diff -)`)
+	fence       = lazy.Regexp("^(?:```|~~~)")
 )
 
 // maxHead is how much of a text Looks reads, in bytes.

@@ -3,6 +3,8 @@ package patch
 import (
 	"slices"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/lazy"
 )
 
 // devNull is the name of a file that doesn't exist, on one side of a diff.
@@ -17,8 +19,8 @@ type name struct {
 }
 
 var (
-	isoTime   = lazy(`[ \t]+\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*$`)
-	epochTime = lazy(`[ \t](?:1970-01-01|1969-12-31)[ T]|[ \t](?:Thu Jan  ?1|Wed Dec 31) .*(?:1970|1969)`)
+	isoTime   = lazy.Regexp(`[ \t]+\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*$`)
+	epochTime = lazy.Regexp(`[ \t](?:1970-01-01|1969-12-31)[ T]|[ \t](?:Thu Jan  ?1|Wed Dec 31) .*(?:1970|1969)`)
 )
 
 // parseName reads what follows "--- " or "+++ ".

@@ -2,9 +2,9 @@ package patch
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
+
+	"github.com/toolguard/toolguard/internal/lazy"
 )
 
 // Action is what a patch does to a file.
@@ -111,18 +111,13 @@ func (s *scan) add(a Action, path, to string) {
 	}
 }
 
-// lazy compiles a pattern when it's first needed, because every start of toolguard initialises this package.
-func lazy(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
-
 // numberedHunk matches the first line of a hunk, also where the whole patch is indented.
-var numberedHunk = lazy(`(?m)^[ \tX]*(?:- )*@@ -\d`)
+var numberedHunk = lazy.Regexp(`(?m)^[ \tX]*(?:- )*@@ -\d`)
 
 // separators are characters at which some programs end a line, as Python's splitlines does, and others don't.
 const separators = "\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029"
 
-var anyHeader = lazy(`^[ \t]*(?:[-+*]{3}[ \t]|diff --git|rename |copy |Index:|@@ -\d)`)
+var anyHeader = lazy.Regexp(`^[ \t]*(?:[-+*]{3}[ \t]|diff --git|rename |copy |Index:|@@ -\d)`)
 
 // hidden rejects a header that only some programs find at the beginning of a line.
 func (s *scan) hidden(line string) {
@@ -139,7 +134,7 @@ func (s *scan) hidden(line string) {
 }
 
 // heredocStart is the command that some models put around a patch.
-var heredocStart = lazy(`^\s*(?:(?:\S*/)?apply_?patch\s*)?<<-?\s*(?:'([\w.-]+)'|"([\w.-]+)"|([\w.-]+))\s*$`)
+var heredocStart = lazy.Regexp(`^\s*(?:(?:\S*/)?apply_?patch\s*)?<<-?\s*(?:'([\w.-]+)'|"([\w.-]+)"|([\w.-]+))\s*$`)
 
 func (s *scan) openHeredoc(lines []string) {
 	first := 0

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/lazy"
 )
 
 // section is what the headers of one file in a unified diff say.
@@ -32,7 +34,7 @@ type hunk struct {
 	open     bool
 }
 
-var hunkStart = lazy(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? ?@`)
+var hunkStart = lazy.Regexp(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? ?@`)
 
 // after returns what follows a keyword and a blank.
 func after(line, keyword string) (string, bool) {

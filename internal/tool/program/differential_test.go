@@ -102,7 +102,7 @@ func optionForms(e *entry, letters bool) (forms [][]string) {
 		names = append(names, name)
 	}
 	if e.name == "find" {
-		for name := range findValues {
+		for name := range findValues() {
 			names = append(names, name)
 		}
 	}

@@ -3,23 +3,17 @@ package program
 import (
 	"slices"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/lazy"
 )
 
 // findValues are the tests and actions of find with one argument.
-var findValues = fieldSet(`-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime -mmin
+var findValues = lazy.Set(`-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime -mmin
 	-atime -amin -ctime -cmin -newer -anewer -cnewer -samefile -user -group -uid -gid -perm -inum -links -fstype -maxdepth -mindepth -printf
 	-regextype -used -context -files0-from -fprint -fprint0 -fls -flags -Bmin -mnewer`)
 
 // findRuns are the actions with a command.
-var findRuns = fieldSet("-exec -execdir -ok -okdir")
-
-func fieldSet(text string) map[string]bool {
-	set := map[string]bool{}
-	for f := range strings.FieldsSeq(text) {
-		set[f] = true
-	}
-	return set
-}
+var findRuns = lazy.Set("-exec -execdir -ok -okdir")
 
 // finder is one command line of find.
 type finder struct {
@@ -91,13 +85,13 @@ func (f *finder) expression() bool {
 	}
 	values := 0
 	switch {
-	case findRuns[w.Text]:
+	case findRuns()[w.Text]:
 		return f.command(w.Text)
 	case w.Text == "-delete":
 		f.delete(w)
 	case w.Text == "-fprintf":
 		values = 2
-	case findValues[w.Text], strings.HasPrefix(w.Text, "-newer") && len(w.Text) == len("-newerXY"):
+	case findValues()[w.Text], strings.HasPrefix(w.Text, "-newer") && len(w.Text) == len("-newerXY"):
 		values = 1
 	}
 	for i := range min(values, len(f.rest)) {

@@ -1,10 +1,14 @@
 package program
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/lazy"
+)
 
 // gitHarmless are the keys of git's configuration, in lower case, with which it runs no program and loads no code, whatever their value. A
 // name that ends with "." is a section.
-var gitHarmless = fieldSet(`user. author. committer. color. advice. column. log. status. tag. push. gc. pack. index. pull.rebase pull.ff
+var gitHarmless = lazy.Set(`user. author. committer. color. advice. column. log. status. tag. push. gc. pack. index. pull.rebase pull.ff
 	fetch.prune fetch.prunetags fetch.parallel rebase.autosquash rebase.autostash rebase.updaterefs rebase.stat commit. i18n. blame. checkout. stash. versionsort. rerere. format. init.defaultbranch feature. branch.autosetupmerge
 	branch.autosetuprebase branch.sort http.version http.postbuffer http.sslverify http.lowspeedlimit http.lowspeedtime http.useragent
 	http.extraheader core.quotepath core.autocrlf core.eol core.ignorecase core.longpaths core.preloadindex core.filemode core.symlinks
@@ -18,11 +22,11 @@ var gitHarmless = fieldSet(`user. author. committer. color. advice. column. log.
 	receive.denycurrentbranch receive.fsckobjects clone.defaultremotename maintenance.auto`)
 
 // gitCommands are the keys whose value is a command line for a shell.
-var gitCommands = fieldSet(`core.pager core.editor sequence.editor core.sshcommand core.askpass diff.external interactive.difffilter
+var gitCommands = lazy.Set(`core.pager core.editor sequence.editor core.sshcommand core.askpass diff.external interactive.difffilter
 	core.fsmonitor core.gitproxy`)
 
 // gitPagers are those of them to which git adds no words.
-var gitPagers = fieldSet("core.pager interactive.difffilter")
+var gitPagers = lazy.Set("core.pager interactive.difffilter")
 
 // checkGitConfig is for git -c and the like: KEY=VALUE, or KEY alone, which means true.
 func (in *inspection) checkGitConfig(w, shown Word) {
@@ -37,10 +41,10 @@ func (in *inspection) checkGitConfig(w, shown Word) {
 	switch {
 	case key == "format.outputdirectory":
 		in.file(w.after(min(len(key)+1, len(text))), Write)
-	case gitHarmless[key], gitHarmless[section+"."] && !strings.Contains(name, "command") && !strings.Contains(name, "cmd") && !strings.Contains(name, "hook"):
+	case gitHarmless()[key], gitHarmless()[section+"."] && !strings.Contains(name, "command") && !strings.Contains(name, "cmd") && !strings.Contains(name, "hook"):
 	case w.Known && (key == "core.hookspath" && value == "/dev/null" || key == "credential.helper" && ok && value == "" ||
 		key == "core.fsmonitor" && (value == "false" || value == "true" || value == "")):
-	case gitCommands[key] || section == "pager" || section == "alias" && strings.HasPrefix(value, "!"):
+	case gitCommands()[key] || section == "pager" || section == "alias" && strings.HasPrefix(value, "!"):
 		n := len(key) + 1
 		if section == "alias" {
 			n++
@@ -48,7 +52,7 @@ func (in *inspection) checkGitConfig(w, shown Word) {
 		if !ok || w.Known && (value == "" || value == "true" || value == "false") {
 			return
 		}
-		if value := w.after(n); section == "pager" || gitPagers[key] {
+		if value := w.after(n); section == "pager" || gitPagers()[key] {
 			in.script("sh", value, shown)
 		} else {
 			in.extended(value, shown)
@@ -67,7 +71,7 @@ func applyGitDir(in *inspection, w, shown Word) {
 }
 
 // gitReads are the commands that change nothing in the repository, and in its files.
-var gitReads = fieldSet(`annotate blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files diff-index diff-tree for-each-ref
+var gitReads = lazy.Set(`annotate blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files diff-index diff-tree for-each-ref
 	grep log ls-files ls-remote ls-tree merge-base name-rev rev-list rev-parse shortlog show show-branch show-ref status var whatchanged`)
 
 // checkGitURL is for repositories: git runs a program for each TRANSPORT::ADDRESS.
@@ -105,7 +109,7 @@ func takeGitCommand(in *inspection, w Word, words []Word) {
 		return
 	}
 	access := Write
-	if gitReads[w.Text] {
+	if gitReads()[w.Text] {
 		access = Read
 	}
 	for _, folder := range in.gitFolders {
@@ -115,10 +119,10 @@ func takeGitCommand(in *inspection, w Word, words []Word) {
 }
 
 // gitStrategies are the ways to merge that git has. For another one it runs a program.
-var gitStrategies = fieldSet("ort recursive resolve octopus ours subtree")
+var gitStrategies = lazy.Set("ort recursive resolve octopus ours subtree")
 
 func applyGitStrategy(in *inspection, w, shown Word) {
-	if !w.Known || !gitStrategies[w.Text] {
+	if !w.Known || !gitStrategies()[w.Text] {
 		in.unclear(shown.Text, "isn't a strategy of git: it may be a program")
 	}
 }
@@ -131,11 +135,11 @@ func applyGitPath(in *inspection, w, _ Word) {
 }
 
 // gitConfigReads are the words with which git config only reads, or only removes.
-var gitConfigReads = fieldSet(`get list unset remove-section --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --list -l
+var gitConfigReads = lazy.Set(`get list unset remove-section --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --list -l
 	--unset --unset-all --remove-section get-colorbool`)
 
 // gitConfigValues are its options with a value.
-var gitConfigValues = fieldSet("-f --file --blob --type -t --default --comment --value --url")
+var gitConfigValues = lazy.Set("-f --file --blob --type -t --default --comment --value --url")
 
 // inspectGitConfig is for git config: it's unclear if it writes a setting that isn't harmless.
 func inspectGitConfig(in *inspection, words []Word) {
@@ -159,7 +163,7 @@ func inspectGitConfig(in *inspection, words []Word) {
 }
 
 // plainPagers are pagers that a setting may name, if the policy allows them.
-var plainPagers = fieldSet("cat less more")
+var plainPagers = lazy.Set("cat less more")
 
 // writesGitConfig reports whether git config writes settings.
 func (in *inspection) writesGitConfig(words []Word) bool {
@@ -169,7 +173,7 @@ func (in *inspection) writesGitConfig(words []Word) bool {
 		case !w.Known && len(ops) < 2:
 			in.unclear(w.Text, "may be a setting with which git can run a program")
 			return true
-		case len(ops) == 0 && gitConfigReads[w.Text]:
+		case len(ops) == 0 && gitConfigReads()[w.Text]:
 			return strings.Contains(w.Text, "unset") || strings.Contains(w.Text, "remove")
 		case strings.HasSuffix(w.Text, "rename-section"):
 			in.unclear(w.Text, "can give other settings their effect")
@@ -177,7 +181,7 @@ func (in *inspection) writesGitConfig(words []Word) bool {
 		case len(ops) == 0 && (w.Text == "-e" || w.Text == "--edit" || w.Text == "edit"):
 			in.unclear(w.Text, "starts an editor")
 			return true
-		case gitConfigValues[w.Text]:
+		case gitConfigValues()[w.Text]:
 			i++
 		case strings.HasPrefix(w.certain(), "-") && len(ops) < 2, len(ops) == 0 && w.Text == "set":
 		default:
@@ -187,7 +191,7 @@ func (in *inspection) writesGitConfig(words []Word) bool {
 	if len(ops) < 2 {
 		return false
 	}
-	if strings.EqualFold(ops[0].Text, "core.pager") && len(ops) == 2 && ops[1].Known && plainPagers[ops[1].Text] {
+	if strings.EqualFold(ops[0].Text, "core.pager") && len(ops) == 2 && ops[1].Known && plainPagers()[ops[1].Text] {
 		in.script("sh", ops[1], ops[1])
 	} else if gitSettingRuns(ops[0].Text) {
 		in.unclear(ops[0].Text, "is a setting with which git can run a program")

@@ -234,7 +234,7 @@ func (in *inspection) operand(w Word) {
 		return
 	}
 	if i := len(in.operands); i < len(in.leads) {
-		if f := takers[in.leads[i]]; f != nil {
+		if f := takers()[in.leads[i]]; f != nil {
 			words := in.words
 			in.words, in.done, in.used = nil, true, true
 			in.finishLeads(i)

@@ -60,14 +60,14 @@ type inspection struct {
 
 // run parses the words after the program's name (or its subcommand's) by its entry.
 func (in *inspection) run(e *entry, words []Word) {
-	if implicit[e.name] {
+	if implicit()[e.name] {
 		in.executesMore()
 	}
 	in.entry, in.leads, in.rest, in.last, in.here = e, e.leads, e.rest, e.last, e.here
 	in.words, in.operands, in.ended, in.done = words, nil, false, false
 	if e.whole != "" {
 		in.done, in.used = true, true
-		wholes[e.whole](in, words)
+		parsers()[e.whole](in, words)
 		return
 	}
 	in.parse()
@@ -117,7 +117,7 @@ func (in *inspection) finish() {
 // apply applies a role, or several joined by "+", to a word. shown is the word of the command line that has it.
 func (in *inspection) apply(role string, w, shown Word) {
 	for r := range strings.SplitSeq(role, "+") {
-		roles[r](in, w, shown)
+		roles()[r](in, w, shown)
 	}
 }
 

@@ -133,7 +133,7 @@ func parseWord(line string) (Word, string) {
 
 // TestImplicit checks that each name has an entry.
 func TestImplicit(t *testing.T) {
-	for name := range implicit {
+	for name := range implicit() {
 		if named(name) == nil {
 			t.Errorf("%s isn't in the tables", name)
 		}

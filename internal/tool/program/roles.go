@@ -1,9 +1,17 @@
 package program
 
-import "strings"
+import (
+	"strings"
 
-// roles are what the value of an option or an operand is. shown is the word of the command line that has it.
-var roles map[string]func(in *inspection, w, shown Word)
+	"github.com/toolguard/toolguard/internal/lazy"
+)
+
+// role is what the value of an option or an operand is. shown is the word of the command line that has it.
+type role func(in *inspection, w, shown Word)
+
+var allRoles lazy.Value[map[string]role]
+
+func roles() map[string]role { return allRoles.Get(makeRoles) }
 
 // executing are the roles with which a program runs a program, or loads code.
 var executing = map[string]bool{
@@ -19,8 +27,8 @@ var nones = map[string]string{
 	"shell": "without a command runs a shell",
 }
 
-func init() {
-	roles = map[string]func(in *inspection, w, shown Word){
+func makeRoles() map[string]role {
+	return map[string]role{
 		"_":           func(*inspection, Word, Word) {},
 		"done":        func(in *inspection, _, _ Word) { in.used = true },
 		"stop":        func(in *inspection, _, _ Word) { in.done, in.used = true, true },

@@ -1,6 +1,10 @@
 package program
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/lazy"
+)
 
 // This file has the roles of single programs.
 
@@ -33,10 +37,10 @@ func applyCMakeVariable(in *inspection, w, shown Word) {
 	}
 }
 
-var kubectlElsewhere = fieldSet("exec cp run attach debug port-forward proxy edit plugin apply create delete patch replace")
+var kubectlElsewhere = lazy.Set("exec cp run attach debug port-forward proxy edit plugin apply create delete patch replace")
 
 func applyKubectl(in *inspection, w, _ Word) {
-	if kubectlElsewhere[w.Text] {
+	if kubectlElsewhere()[w.Text] {
 		in.unclear(w.Text, where(in.name))
 	}
 }

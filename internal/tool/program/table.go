@@ -181,14 +181,14 @@ func (e *entry) addFlags(text string) {
 func (e *entry) addOperands(text string) {
 	for role := range strings.FieldsSeq(text) {
 		if name, ok := strings.CutSuffix(role, "()"); ok {
-			if e.whole = name; wholes[name] == nil {
+			if e.whole = name; parsers()[name] == nil {
 				panic("table: parser " + role)
 			}
 			continue
 		}
 		name, isRest := strings.CutSuffix(role, "*")
 		switch {
-		case takers[role] != nil:
+		case takers()[role] != nil:
 			e.strict, e.posix = true, true
 			e.leads = append(e.leads, role)
 			continue
@@ -241,7 +241,7 @@ func (e *entry) addOption(text string) {
 // checkRole checks that a role exists, and notes if it runs programs.
 func (e *entry) checkRole(role string) {
 	for r := range strings.SplitSeq(role, "+") {
-		if roles[r] == nil {
+		if roles()[r] == nil {
 			panic(fmt.Sprintf("table: %s has the role %q, which doesn't exist", e.name, r))
 		}
 		e.risky = e.risky || executing[r]

@@ -3,16 +3,26 @@ package program
 import (
 	"slices"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/lazy"
 )
 
-// takers are the roles of an operand that takes all further words.
-var takers map[string]func(in *inspection, w Word, words []Word)
+// taker is the role of an operand that takes all further words.
+type taker func(in *inspection, w Word, words []Word)
 
-// wholes are the parsers of programs whose words are of no common form.
-var wholes map[string]func(in *inspection, words []Word)
+// parser is for programs whose words are of no common form.
+type parser func(in *inspection, words []Word)
 
-func init() {
-	takers = map[string]func(in *inspection, w Word, words []Word){
+var (
+	allTakers  lazy.Value[map[string]taker]
+	allParsers lazy.Value[map[string]parser]
+)
+
+func takers() map[string]taker   { return allTakers.Get(makeTakers) }
+func parsers() map[string]parser { return allParsers.Get(makeParsers) }
+
+func makeTakers() map[string]taker {
+	return map[string]taker{
 		"cmd":       takeCommand,
 		"cmd+":      takeCommandWithInput,
 		"cmdelse":   takeCommandElsewhere,
@@ -31,7 +41,10 @@ func init() {
 		"remotecmd": takeRemoteCommand,
 		"hostport":  takeHostPort,
 	}
-	wholes = map[string]func(in *inspection, words []Word){
+}
+
+func makeParsers() map[string]parser {
+	return map[string]parser{
 		"ip":        inspectIP,
 		"find":      inspectFind,
 		"tar":       inspectTar,

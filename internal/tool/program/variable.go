@@ -3,6 +3,7 @@ package program
 import (
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/lazy"
 	"github.com/toolguard/toolguard/internal/policy/envname"
 )
 
@@ -18,15 +19,15 @@ const (
 )
 
 // commandVariables are the variables with a command line for a shell.
-var commandVariables = fieldSet(`PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER GH_PAGER BAT_PAGER DELTA_PAGER AWS_PAGER PSQL_PAGER MANROFFOPT PROMPT_COMMAND`)
+var commandVariables = lazy.Set(`PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER GH_PAGER BAT_PAGER DELTA_PAGER AWS_PAGER PSQL_PAGER MANROFFOPT PROMPT_COMMAND`)
 
 // prefixVariables are the variables with a command line to which programs add words.
-var prefixVariables = fieldSet(`EDITOR VISUAL GIT_EDITOR SVN_EDITOR HGEDITOR SUDO_EDITOR SYSTEMD_EDITOR KUBE_EDITOR CRONTAB_EDITOR FCEDIT
+var prefixVariables = lazy.Set(`EDITOR VISUAL GIT_EDITOR SVN_EDITOR HGEDITOR SUDO_EDITOR SYSTEMD_EDITOR KUBE_EDITOR CRONTAB_EDITOR FCEDIT
 	GIT_SSH_COMMAND GIT_SEQUENCE_EDITOR LESSOPEN LESSCLOSE BROWSER GH_BROWSER GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS RSYNC_RSH
 	CVS_RSH BORG_RSH RSYNC_CONNECT_PROG`)
 
 // plainVariables are exceptions from the prefixes below.
-var plainVariables = fieldSet(`NODE_ENV NODE_NO_WARNINGS NODE_DEBUG GOOS GOARCH GOARM GOAMD64 GOMAXPROCS GOGC GOMEMLIMIT GOTRACEBACK CGO_ENABLED PYTHONUNBUFFERED
+var plainVariables = lazy.Set(`NODE_ENV NODE_NO_WARNINGS NODE_DEBUG GOOS GOARCH GOARM GOAMD64 GOMAXPROCS GOGC GOMEMLIMIT GOTRACEBACK CGO_ENABLED PYTHONUNBUFFERED
 	PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONIOENCODING PYTHONUTF8 PYTHONFAULTHANDLER GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE
 	GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS GIT_MERGE_AUTOEDIT GIT_LITERAL_PATHSPECS
 	CARGO_TERM_COLOR CARGO_INCREMENTAL CARGO_NET_OFFLINE PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_CACHE_DIR UV_OFFLINE
@@ -50,13 +51,13 @@ var riskyVariables = strings.Fields(`PATH IFS HOME CDPATH SHELL GLOBIGNORE HISTF
 
 // RiskyVariable returns of an assigned variable what its value is.
 func RiskyVariable(name string) Kind {
-	if commandVariables[name] {
+	if commandVariables()[name] {
 		return CommandLine
 	}
-	if prefixVariables[name] {
+	if prefixVariables()[name] {
 		return CommandPrefix
 	}
-	if plainVariables[name] {
+	if plainVariables()[name] {
 		return Plain
 	}
 	if envname.NamesCode(name) {

@@ -1,12 +1,11 @@
 package shell
 
 import (
-	"regexp"
-
+	"github.com/toolguard/toolguard/internal/lazy"
 	"mvdan.cc/sh/v3/syntax"
 )
 
-var constant = regexp.MustCompile(`^([1-9][0-9]*|0[0-7]*|0[xX][0-9a-fA-F]+)$`)
+var constant = lazy.Regexp(`^([1-9][0-9]*|0[0-7]*|0[xX][0-9a-fA-F]+)$`)
 
 // arith judges an arithmetic expression. Shells evaluate the value of a variable as an expression again, with the commands in its
 // subscripts, so that a value must be a number.
@@ -38,9 +37,9 @@ func (a *analyzer) arith(x syntax.ArithmExpr, st *state) {
 func (a *analyzer) arithWord(w *syntax.Word, st *state) {
 	text := w.Lit()
 	switch {
-	case constant.MatchString(text):
+	case constant().MatchString(text):
 		return
-	case identifier.MatchString(text):
+	case identifier().MatchString(text):
 		if !a.numberIn(text, st) {
 			a.unclear(text, "is evaluated as arithmetic, and isn't known")
 		}
@@ -55,7 +54,7 @@ func (a *analyzer) arithWord(w *syntax.Word, st *state) {
 // arithAssign judges the name that arithmetic assigns a number.
 func (a *analyzer) arithAssign(x syntax.ArithmExpr) {
 	w, ok := x.(*syntax.Word)
-	if !ok || !identifier.MatchString(w.Lit()) {
+	if !ok || !identifier().MatchString(w.Lit()) {
 		a.unclearNode(x, "is assigned by arithmetic")
 		return
 	}
@@ -64,7 +63,7 @@ func (a *analyzer) arithAssign(x syntax.ArithmExpr) {
 	a.risky(w.Lit(), v)
 }
 
-func isNumeric(v value) bool { return v.numeric || v.Known && integer.MatchString(v.Text) }
+func isNumeric(v value) bool { return v.numeric || v.Known && integer().MatchString(v.Text) }
 
 // isNumber reports whether a variable has numbers alone as values.
 func (a *analyzer) isNumber(name string) bool { return a.scan.assigned[name] && !a.scan.other[name] }

@@ -1,44 +1,44 @@
 package shell
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/lazy"
 	"github.com/toolguard/toolguard/internal/tool/program"
 	"mvdan.cc/sh/v3/syntax"
 )
 
 // riskyNames are variables that change what the shell itself runs, reads or how it parses. Variables that programs obey are not here:
 // they're in the calls' environments.
-var riskyNames = regexp.MustCompile(`^(PATH|IFS|ENV|BASH_ENV|CDPATH|PS[0-4]|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|POSIXLY_CORRECT|GLOBIGNORE|EXECIGNORE|` +
+var riskyNames = lazy.Regexp(`^(PATH|IFS|ENV|BASH_ENV|CDPATH|PS[0-4]|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|POSIXLY_CORRECT|GLOBIGNORE|EXECIGNORE|` +
 	`BASH_LOADABLES_PATH|BASH_FUNC_.*|BASH_CMDS|BASH_ALIASES|BASH_XTRACEFD|BASH_COMPAT|BASH_ARGV0|TEXTDOMAIN|TEXTDOMAINDIR|HISTFILE|FUNCNEST|` +
 	`ZDOTDIR|FPATH|MODULE_PATH|NULLCMD|READNULLCMD)$`)
 
-var riskyInZsh = regexp.MustCompile(`^([a-z]*path|(dis_)?(aliases|galiases|saliases|functions|functions_source|builtins|patchars|reswords)|commands|` +
+var riskyInZsh = lazy.Regexp(`^([a-z]*path|(dis_)?(aliases|galiases|saliases|functions|functions_source|builtins|patchars|reswords)|commands|` +
 	`options|nameddirs|userdirs|modules|[a-z_]+_functions|PROMPT|PROMPT[2-4]|RPROMPT2?|RPS[12]|SPROMPT|KEYBOARD_HACK|histchars|ARGV0|STTY|argv|` +
 	`signals|sysparams|mapfile|parameters)$`)
 
 // integers are variables whose assigned value is evaluated as arithmetic.
-var integers = regexp.MustCompile(`^(SECONDS|RANDOM|SRANDOM|LINENO|HISTCMD|OPTIND|EPOCH.*|BASHPID|UID|EUID|GID|EGID|PPID|SHLVL|ERRNO|TTYIDLE|` +
+var integers = lazy.Regexp(`^(SECONDS|RANDOM|SRANDOM|LINENO|HISTCMD|OPTIND|EPOCH.*|BASHPID|UID|EUID|GID|EGID|PPID|SHLVL|ERRNO|TTYIDLE|` +
 	`COLUMNS|LINES|FUNCNEST|HISTSIZE|SAVEHIST|KEYTIMEOUT|LISTMAX|LOGCHECK|MAILCHECK|PERIOD|TMOUT|BAUD|DIRSTACKSIZE)$`)
 
 // ownNames are variables to which shells assign on their own, or not as they're asked to: their values are never known.
-var ownNames = regexp.MustCompile(`^(_|PWD|OLDPWD|OPTARG|OPTIND|OPTERR|REPLY|MAPFILE|COPROC.*|BASH.*|FUNCNAME|GROUPS|DIRSTACK|PIPESTATUS|LINENO|` +
+var ownNames = lazy.Regexp(`^(_|PWD|OLDPWD|OPTARG|OPTIND|OPTERR|REPLY|MAPFILE|COPROC.*|BASH.*|FUNCNAME|GROUPS|DIRSTACK|PIPESTATUS|LINENO|` +
 	`SECONDS|RANDOM|SRANDOM|EPOCH.*|HIST.*|COLUMNS|LINES|E?UID|E?GID|PPID|SHLVL|HOSTNAME|HOSTTYPE|OSTYPE|MACHTYPE|READLINE.*|COMP.*)$`)
 
-var ownInZsh = regexp.MustCompile(`^(reply|pipestatus|status|USERNAME|MATCH|MBEGIN|MEND|match|mbegin|mend|ARGC|prompt|TTY.*|func.*|ERRNO|TRY_BLOCK.*|` +
+var ownInZsh = lazy.Regexp(`^(reply|pipestatus|status|USERNAME|MATCH|MBEGIN|MEND|match|mbegin|mend|ARGC|prompt|TTY.*|func.*|ERRNO|TRY_BLOCK.*|` +
 	`ZSH.*|zsh.*|HOST|CPUTYPE|VENDOR|LOGNAME|KEYMAP|MANPATH|MAILPATH|FIGNORE|WATCH|PSVAR|psvar|watch|fignore|dirstack|history.*|job.*|term.*|` +
 	`langinfo|errnos|usergroups|widgets|keymaps)$`)
 
-var functionName = regexp.MustCompile(`^[A-Za-z0-9_.:+@/%,-]+$`)
+var functionName = lazy.Regexp(`^[A-Za-z0-9_.:+@/%,-]+$`)
 
 // risky reports an assignment that changes the shell.
 func (a *analyzer) risky(name string, v value) {
 	a.mutates = true
 	switch {
-	case riskyNames.MatchString(name), a.dialect == Zsh && riskyInZsh.MatchString(name):
+	case riskyNames().MatchString(name), a.dialect == Zsh && riskyInZsh().MatchString(name):
 		a.unclear(name, "is a variable that changes what the shell runs")
-	case integers.MatchString(name) && !isNumeric(v) && v.Text != "":
+	case integers().MatchString(name) && !isNumeric(v) && v.Text != "":
 		a.unclear(name, "is evaluated as arithmetic")
 	}
 }
@@ -51,7 +51,7 @@ func (a *analyzer) assign(st *state, name string, v value, export bool) *state {
 
 func (a *analyzer) keep(st *state, name string, v value, export bool) *state {
 	old, _ := st.lookup(name)
-	if a.scan.volatile[name] || ownNames.MatchString(name) || a.dialect == Zsh && ownInZsh.MatchString(name) {
+	if a.scan.volatile[name] || ownNames().MatchString(name) || a.dialect == Zsh && ownInZsh().MatchString(name) {
 		v = unknownValue(name)
 	}
 	return a.set(st, variable{name, v, export || old.exported || a.inheritable(name)})
@@ -155,7 +155,7 @@ func (a *analyzer) run(argv []value, prefix []program.Variable, st *state, funct
 		a.emit(argv, prefix, st)
 		return st, st
 	}
-	if _, is := scanned[name.Text]; is && name.Text != a.named {
+	if scanned()[name.Text] && name.Text != a.named {
 		a.mutates = true
 		a.unclear(name.Text, "is a builtin command, and not named by the text")
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/lazy"
 	"github.com/toolguard/toolguard/internal/tool/program"
 )
 
@@ -24,9 +25,11 @@ type handler func(*analyzer, *invocation) (ok, fail *state)
 
 // builtins are the builtin commands of each dialect. A nil handler is for those that run nothing and assign nothing. Builtins of bash
 // and zsh that dash doesn't have are unclear in POSIX: sh may be any of them.
-var builtins map[Dialect]map[string]handler
+func builtins() map[Dialect]map[string]handler { return allBuiltins.Get(makeBuiltins) }
 
-func init() {
+var allBuiltins lazy.Value[map[Dialect]map[string]handler]
+
+func makeBuiltins() map[Dialect]map[string]handler {
 	posix := group(nil, ": true false echo pwd bg fg kill times type ulimit umask break continue return shift")
 	maps.Copy(posix, map[string]handler{
 		"[": testBuiltin, "test": testBuiltin, "printf": printfBuiltin, "read": readBuiltin, "getopts": namesBuiltin, "unset": unsetBuiltin,
@@ -66,7 +69,7 @@ func init() {
 	for _, name := range bashOnly {
 		posix[name] = unclearBuiltin
 	}
-	builtins = map[Dialect]map[string]handler{Bash: bash, POSIX: posix, Zsh: zsh}
+	return map[Dialect]map[string]handler{Bash: bash, POSIX: posix, Zsh: zsh}
 }
 
 func group(h handler, names string) map[string]handler {
@@ -78,7 +81,7 @@ func group(h handler, names string) map[string]handler {
 }
 
 func (a *analyzer) isBuiltin(name string) bool {
-	_, ok := builtins[a.dialect][name]
+	_, ok := builtins()[a.dialect][name]
 	return ok
 }
 
@@ -86,7 +89,7 @@ func (a *analyzer) builtin(name value) (h handler, ok bool) {
 	if name.Home {
 		return nil, false
 	}
-	h, ok = builtins[a.dialect][name.Text]
+	h, ok = builtins()[a.dialect][name.Text]
 	return h, ok
 }
 
@@ -153,7 +156,7 @@ func (c *invocation) options(with string) (letters string, values map[byte]value
 // assignNames assigns unknown values to the variables that arguments name.
 func (a *analyzer) assignNames(st *state, names []value) *state {
 	for _, n := range names {
-		if !n.Known || !identifier.MatchString(n.Text) {
+		if !n.Known || !identifier().MatchString(n.Text) {
 			a.mutates = true
 			a.unclear(n.Text, "assigns a variable that isn't known")
 			continue
@@ -183,7 +186,7 @@ func jobsBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 
 func hashBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 	for _, arg := range c.args {
-		if !arg.Known || arg.Text != "-r" && !functionName.MatchString(arg.Text) || strings.HasPrefix(arg.Text, "-") && arg.Text != "-r" {
+		if !arg.Known || arg.Text != "-r" && !functionName().MatchString(arg.Text) || strings.HasPrefix(arg.Text, "-") && arg.Text != "-r" {
 			a.unclear(c.text(), "may change what a name runs")
 		}
 	}

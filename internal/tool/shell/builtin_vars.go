@@ -114,7 +114,7 @@ func unsetBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 	}
 	st := c.st
 	for _, n := range names {
-		if n.Known && functionName.MatchString(n.Text) {
+		if n.Known && functionName().MatchString(n.Text) {
 			st = a.set(st, variable{functionPrefix + n.Text, unknownValue(n.Text), false})
 		}
 	}
@@ -138,7 +138,7 @@ func declareBuiltin(a *analyzer, c *invocation) (ok, fail *state) {
 			switch {
 			case !arg.Known || arg.Home:
 				name, _, found := strings.Cut(arg.Prefix, "=")
-				if !found || !identifier.MatchString(name) || arg.Many {
+				if !found || !identifier().MatchString(name) || arg.Many {
 					a.mutates = true
 					a.unclear(arg.Text, "assigns a variable that isn't known")
 					continue
@@ -181,7 +181,7 @@ func (a *analyzer) declareOptions(name string) string {
 
 func (a *analyzer) declareOne(st *state, d declared, export bool, arg value) *state {
 	switch {
-	case !identifier.MatchString(d.name):
+	case !identifier().MatchString(d.name):
 		a.mutates = true
 		a.unclear(arg.Text, "assigns a variable that isn't known")
 		return st

@@ -39,7 +39,7 @@ func (a *analyzer) unaryTest(x *syntax.UnaryTest, st *state) {
 
 // variableTest judges test -v NAME, which evaluates a subscript in the name.
 func (a *analyzer) variableTest(v value) {
-	if !v.Known || !identifier.MatchString(v.Text) {
+	if !v.Known || !identifier().MatchString(v.Text) {
 		a.unclear(v.Text, "is the name of a variable, and isn't known")
 	}
 }
@@ -125,7 +125,7 @@ func (a *analyzer) testForm(args []value) bool {
 		case len(args) > 1 && isOperator(args[0], unaryTests):
 			n = 2
 		case len(args) > 1 && isOperator(args[0], " -v "):
-			if n = 2; !args[1].Known || !identifier.MatchString(args[1].Text) {
+			if n = 2; !args[1].Known || !identifier().MatchString(args[1].Text) {
 				return false
 			}
 		case !args[0].Known && len(args) > 1 && !isOperator(args[1], " -a -o ) "):

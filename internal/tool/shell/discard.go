@@ -1,9 +1,9 @@
 package shell
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/lazy"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -11,10 +11,10 @@ import (
 // should have assigned isn't assigned. Where an error is possible, nothing is known that depends on an assignment, a function or cd.
 
 // index matches an index and a length with which no error is possible.
-var index = regexp.MustCompile(`^[0-9@*]{1,9}$`)
+var index = lazy.Regexp(`^[0-9@*]{1,9}$`)
 
 // readOnly are variables that bash doesn't let a script assign.
-var readOnly = regexp.MustCompile(`^(E?UID|PPID|BASHOPTS|SHELLOPTS|BASH_VERSINFO)$`)
+var readOnly = lazy.Regexp(`^(E?UID|PPID|BASHOPTS|SHELLOPTS|BASH_VERSINFO)$`)
 
 // mayDiscard reports whether a node may be an error with which bash discards the rest of the line.
 func (s *scan) mayDiscard(n syntax.Node) bool {
@@ -25,10 +25,10 @@ func (s *scan) mayDiscard(n syntax.Node) bool {
 			return true
 		}
 	case *syntax.ParamExp:
-		return n.Slice != nil && n.Slice.Length != nil && !index.MatchString(s.a.source(n.Slice.Length)) ||
-			n.Index != nil && !index.MatchString(s.a.source(n.Index))
+		return n.Slice != nil && n.Slice.Length != nil && !index().MatchString(s.a.source(n.Slice.Length)) ||
+			n.Index != nil && !index().MatchString(s.a.source(n.Index))
 	case *syntax.Assign:
-		return n.Index != nil && !index.MatchString(s.a.source(n.Index)) || n.Name != nil && !n.Naked && readOnly.MatchString(n.Name.Value)
+		return n.Index != nil && !index().MatchString(s.a.source(n.Index)) || n.Name != nil && !n.Naked && readOnly().MatchString(n.Name.Value)
 	case *syntax.DeclClause:
 		return n.Variant.Value == "readonly" || len(n.Args) > 0 && n.Args[0].Value != nil && strings.Contains(s.literal(n.Args[0].Value), "r")
 	case *syntax.CallExpr:

@@ -1,14 +1,14 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/lazy"
 	"mvdan.cc/sh/v3/syntax"
 )
 
-var delimiter = regexp.MustCompile(`^(\\?[A-Za-z0-9_.!%+@:-]+|'[A-Za-z0-9_.!%+@: -]+'|"[A-Za-z0-9_.!%+@: -]+")$`)
+var delimiter = lazy.Regexp(`^(\\?[A-Za-z0-9_.!%+@:-]+|'[A-Za-z0-9_.!%+@: -]+'|"[A-Za-z0-9_.!%+@: -]+")$`)
 
 // hereDocument requires that the parser reads a here-document from the line after the redirection to the first line that is the
 // delimiter. Where shells disagree (line ends in quotes, continued lines, delimiters with special characters), it's unclear.
@@ -18,7 +18,7 @@ func (s *scan) hereDocument(r *syntax.Redirect) {
 	}
 	src, word := s.a.src, s.a.source(r.Word)
 	lineEnd := strings.IndexByte(src[r.OpPos.Offset():], '\n')
-	if !delimiter.MatchString(word) || lineEnd < 0 {
+	if !delimiter().MatchString(word) || lineEnd < 0 {
 		s.a.unclear(word, "is the delimiter of a here-document")
 		return
 	}

@@ -54,7 +54,7 @@ func (a *analyzer) defaultOf(p *syntax.ParamExp, quoted bool, st *state) ([]atom
 		p.Param == nil || p.Index != nil || p.NestedParam != nil || p.Flags != nil || p.Excl || p.Length {
 		return nil, false
 	}
-	if name := p.Param.Value; !identifier.MatchString(name) || a.scan.assigned[name] || a.inheritable(name) {
+	if name := p.Param.Value; !identifier().MatchString(name) || a.scan.assigned[name] || a.inheritable(name) {
 		return nil, false
 	}
 	if a.defaults++; !a.takes {

@@ -1,27 +1,27 @@
 package shell
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/lazy"
 	"github.com/toolguard/toolguard/internal/tool/program"
 	"mvdan.cc/sh/v3/syntax"
 )
 
 var (
-	descriptor = regexp.MustCompile(`^([0-9]+-?|-)$`)
-	standard   = regexp.MustCompile(`^/dev/(stdin|stdout|stderr|fd/[0-9]+)$`)
+	descriptor = lazy.Regexp(`^([0-9]+-?|-)$`)
+	standard   = lazy.Regexp(`^/dev/(stdin|stdout|stderr|fd/[0-9]+)$`)
 	// expandsToItself matches text that an expansion leaves as it is.
-	expandsToItself = regexp.MustCompile(`^[A-Za-z0-9_./+:,@%-]+$`)
+	expandsToItself = lazy.Regexp(`^[A-Za-z0-9_./+:,@%-]+$`)
 
-	socket = regexp.MustCompile(`^/dev/(tcp|udp)/([^/]+)/([^/]+)$`)
+	socket = lazy.Regexp(`^/dev/(tcp|udp)/([^/]+)/([^/]+)$`)
 )
 
 func (a *analyzer) redirects(all []*syntax.Redirect, st *state) {
 	for _, r := range all {
 		if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
 			name := strings.Trim(r.N.Value, "{}")
-			if !identifier.MatchString(name) {
+			if !identifier().MatchString(name) {
 				a.unclear(name, "is assigned a file descriptor")
 			}
 			v := unknownValue(name)
@@ -52,14 +52,14 @@ func (a *analyzer) redirect(r *syntax.Redirect, st *state) {
 	for _, v := range a.word(r.Word, target, st) {
 		duplicates := r.Op == syntax.DplIn || r.Op == syntax.DplOut
 		switch {
-		case duplicates && (v.numeric || v.Known && descriptor.MatchString(v.Text)):
+		case duplicates && (v.numeric || v.Known && descriptor().MatchString(v.Text)):
 		case r.Op == syntax.DplIn && a.dialect != Zsh: // anything else is an error
 		case !v.Known:
 			a.unclear(v.Text, "is the target of a redirection, and isn't known")
-		case standard.MatchString(v.Text):
+		case standard().MatchString(v.Text):
 		case a.dialect == Bash && strings.HasPrefix(v.Text, "/dev/tcp/"), a.dialect == Bash && strings.HasPrefix(v.Text, "/dev/udp/"):
 			a.socket(v)
-		case r.Op == syntax.DplOut && a.dialect != Zsh && !expandsToItself.MatchString(v.Text):
+		case r.Op == syntax.DplOut && a.dialect != Zsh && !expandsToItself().MatchString(v.Text):
 			a.unclear(v.Text, "is the target of a redirection that bash expands twice")
 		default:
 			a.file(v.Word, r.Op, st)
@@ -68,7 +68,7 @@ func (a *analyzer) redirect(r *syntax.Redirect, st *state) {
 }
 
 func (a *analyzer) socket(v value) {
-	m := socket.FindStringSubmatch(v.Text)
+	m := socket().FindStringSubmatch(v.Text)
 	if m == nil {
 		a.unclear(v.Text, "is a network address that isn't understood")
 		return

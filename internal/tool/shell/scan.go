@@ -1,10 +1,10 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/lazy"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -35,9 +35,9 @@ type scan struct {
 }
 
 var (
-	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	integer    = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,17})$`) // 08 is an error
-	numbers    = regexp.MustCompile(`^\{-?(0|[1-9][0-9]*)\.\.-?(0|[1-9][0-9]*)(\.\.-?[0-9]+)?\}$`)
+	identifier = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	integer    = lazy.Regexp(`^-?(0|[1-9][0-9]{0,17})$`) // 08 is an error
+	numbers    = lazy.Regexp(`^\{-?(0|[1-9][0-9]*)\.\.-?(0|[1-9][0-9]*)(\.\.-?[0-9]+)?\}$`)
 )
 
 func scanFile(a *analyzer, file *syntax.File) *scan {
@@ -174,7 +174,7 @@ func assigns(op syntax.BinAritOperator) bool {
 }
 
 func (s *scan) assign(name string, number bool) {
-	if !identifier.MatchString(name) {
+	if !identifier().MatchString(name) {
 		return
 	}
 	s.assigned[name] = true
@@ -223,7 +223,7 @@ func (s *scan) assignment(n *syntax.Assign) {
 // number reports whether a word is a number, whatever the variables in it are.
 func (s *scan) number(w *syntax.Word) bool {
 	if text := s.literal(w); text != "" || len(w.Parts) != 1 {
-		return integer.MatchString(text)
+		return integer().MatchString(text)
 	}
 	part := w.Parts[0]
 	if q, ok := part.(*syntax.DblQuoted); ok && len(q.Parts) == 1 {
@@ -282,7 +282,7 @@ func (s *scan) loop(n *syntax.ForClause) {
 	number := it.InPos.IsValid() && !n.Select
 	for _, w := range it.Items {
 		text := s.literal(w)
-		number = number && (integer.MatchString(text) || s.a.dialect != POSIX && numbers.MatchString(s.a.source(w)))
+		number = number && (integer().MatchString(text) || s.a.dialect != POSIX && numbers().MatchString(s.a.source(w)))
 	}
 	s.assign(it.Name.Value, number)
 }

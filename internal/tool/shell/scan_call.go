@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/lazy"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -14,7 +15,7 @@ const (
 	wrappers  = " command builtin noglob nocorrect - "
 )
 
-var scanned = group(nil, exporters+"read getopts mapfile readarray unset cd chdir pushd popd")
+var scanned = lazy.Set(exporters + "read getopts mapfile readarray unset cd chdir pushd popd")
 
 // command returns the name of the builtin or program that a command runs if the text has it, or "".
 func (s *scan) command(args []*syntax.Word) string {
@@ -112,7 +113,7 @@ func (s *scan) exports(w *syntax.Word, lasting bool) {
 
 // name counts a name in a word as assigned. It must be in the text: a loop or a function assigns it before the analysis meets it.
 func (s *scan) name(w *syntax.Word, name string) bool {
-	if !identifier.MatchString(name) {
+	if !identifier().MatchString(name) {
 		s.a.unclearNode(w, "assigns a variable that isn't known")
 		return false
 	}
@@ -168,7 +169,7 @@ func (s *scan) unsets(args []*syntax.Word) {
 		case strings.HasPrefix(text, "-"):
 			s.unsetFuncs = s.unsetFuncs || strings.Contains(text, "f")
 			functions = functions && !strings.Contains(text, "v")
-		case s.unsetFuncs && functionName.MatchString(text):
+		case s.unsetFuncs && functionName().MatchString(text):
 			s.assign(text, false)
 		case s.name(w, text) && functions:
 			s.unset[text] = true

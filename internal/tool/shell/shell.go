@@ -2,10 +2,10 @@ package shell
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/toolguard/toolguard/internal/lazy"
 	"github.com/toolguard/toolguard/internal/tool/program"
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -126,7 +126,7 @@ func unfit(text string) string {
 	if openers > maxOpeners {
 		return "has too many brackets"
 	}
-	if joined.MatchString(text) {
+	if joined().MatchString(text) {
 		return "continues a line within an operator"
 	}
 	if (len(text)-len(strings.TrimRight(text, `\`)))%2 == 1 {
@@ -137,7 +137,7 @@ func unfit(text string) string {
 
 // joined matches lines that continue within what may be an operator or an expansion. Shells remove the backslash and the line's end first;
 // the parser sees two tokens, and in quotes none.
-var joined = regexp.MustCompile("\\$(\\\\\n)+[^ \t\n]|[(<>&|;{[?*+@!=~#-](\\\\\n)+[$(<>&|;{['\"`!#)\\]-]")
+var joined = lazy.Regexp("\\$(\\\\\n)+[^ \t\n]|[(<>&|;{[?*+@!=~#-](\\\\\n)+[$(<>&|;{['\"`!#)\\]-]")
 
 func (a *analyzer) unclear(word, why string) {
 	u := program.Unclear{Word: shown(word), Why: why}

@@ -211,7 +211,7 @@ func (a *analyzer) function(f *syntax.FuncDecl, st *state) *state {
 	for _, name := range append(f.Names, f.Name) {
 		switch {
 		case name == nil:
-		case !functionName.MatchString(name.Value):
+		case !functionName().MatchString(name.Value):
 			a.unclear(name.Value, "is the name of a function")
 		case name.Value == "wc": // scan.counts
 			a.unclear(name.Value, "is a function that replaces a program")
@@ -233,7 +233,7 @@ func (a *analyzer) coproc(c *syntax.CoprocClause, st *state) {
 			a.unclearNode(c, "is a coprocess that isn't understood")
 		}
 		name := a.one(c.Name, single, st)
-		if !name.Known || !identifier.MatchString(name.Text) {
+		if !name.Known || !identifier().MatchString(name.Text) {
 			a.unclear(name.Text, "is the name of a coprocess")
 		} else {
 			a.risky(name.Text, unknownValue(name.Text))

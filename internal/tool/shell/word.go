@@ -1,10 +1,10 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/lazy"
 	"github.com/toolguard/toolguard/internal/tool/program"
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -86,7 +86,7 @@ func (a *analyzer) word(w *syntax.Word, c position, st *state) []value {
 func extends(part syntax.WordPart) bool {
 	switch part := part.(type) {
 	case *syntax.Lit:
-		return dollar.MatchString(part.Value)
+		return dollar().MatchString(part.Value)
 	case *syntax.ParamExp:
 		return part.Short
 	}
@@ -174,7 +174,7 @@ func (a *analyzer) parts(parts []syntax.WordPart, quoted bool, st *state) (atoms
 			if a.dialect == POSIX && !quoted && i+1 < len(parts) && dollarQuote(part.Value, parts[i+1]) { // sh may be bash
 				atoms = append(atoms, atom{part: &expansion{}})
 			}
-			if a.dialect == Zsh && dollar.MatchString(part.Value) {
+			if a.dialect == Zsh && dollar().MatchString(part.Value) {
 				a.unclearNode(part, "is an expansion of zsh that isn't understood")
 			}
 			atoms = appendLit(atoms, part.Value, quoted)
@@ -216,13 +216,13 @@ func (a *analyzer) parts(parts []syntax.WordPart, quoted bool, st *state) (atoms
 func dollarQuote(text string, next syntax.WordPart) bool {
 	switch next.(type) {
 	case *syntax.SglQuoted, *syntax.DblQuoted:
-		return dollar.MatchString(text) && strings.HasSuffix(text, "$")
+		return dollar().MatchString(text) && strings.HasSuffix(text, "$")
 	}
 	return false
 }
 
 // dollar matches text with a $ that isn't quoted: the parser doesn't know what it expands.
-var dollar = regexp.MustCompile(`(?s)^([^\\$]|\\.)*\$`)
+var dollar = lazy.Regexp(`(?s)^([^\\$]|\\.)*\$`)
 
 func appendLit(atoms []atom, text string, quoted bool) []atom {
 	if quoted {
