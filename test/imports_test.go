@@ -24,8 +24,8 @@ const layers = `
 8 daemon: api api/http1 audit cgroup cgroup/managed daemon/forward daemon/peer daemon/systemd event kernelaudit landlock loader loader/cgroupsock
 	loader/image metrics policy policy/hostfs policy/policyfile proc session/denials session/network tool/message github.com/pelletier/go-toml/v2
 	golang.org/x/sys
-8 calls/host: api calls calls/serve calls/socket policy policy/hostfs policy/policyfile policy/policyload policy/toolset session tool tool/approval
-	tool/callstate tool/constraint
+8 calls/host: tool/gate api calls calls/serve calls/socket policy policy/hostfs policy/policyfile policy/policyload policy/toolset session tool
+	tool/approval tool/callstate tool/constraint
 7 calls: api api/http1 calls/serve event grant policy policy/explain policy/fspath policy/toolset tool tool/approval tool/binding tool/callstate
 	tool/gate tool/hook tool/message tool/strictjson
 7 session: api cgroup darwin darwin/oslog darwin/sandboxexec egress/control egress/loopback egress/message event kernelaudit landlock loader

@@ -39,8 +39,8 @@ func (f *execFlags) eventsFile() string {
 
 // openEvents opens the target that --events names. end waits until it has written its queue, and reports what it dropped.
 func (a *app) openEvents(f *execFlags) (q *event.Queue, end func(), err error) {
-	if f.events == "" {
-		return nil, func() {}, nil
+	if f.events == "" || f.queue != nil {
+		return f.queue, func() {}, nil
 	}
 	format, err := event.ParseFormat(f.format)
 	if err != nil {

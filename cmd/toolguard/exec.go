@@ -13,6 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/calls/ask"
 	"github.com/toolguard/toolguard/internal/calls/host"
 	"github.com/toolguard/toolguard/internal/desktop"
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
@@ -35,6 +36,7 @@ type execFlags struct {
 	json    bool
 	linger  bool
 	ask     bool
+	queue   *event.Queue       // of events, if it's open before the session begins
 	inner   *terminal.Announce // of exec --ask: reports where the calls are served; nil without --ask
 	env     []string           // what a coding agent gets that the environment doesn't have
 	begin   func(backend.Report, *policy.Compiled)

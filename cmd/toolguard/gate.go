@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +49,7 @@ its "result" or "error" records that the call has ended.`,
 			if p.Tool != "" || p.Agent != "" {
 				return usagef(cmd, "the call names its tool and its agent: leave --tool and --agent out")
 			}
-			e, err := a.engine(&p, "gate", mode, state)
+			e, err := a.engine(&p, "gate", mode, state, &calls.Recorder{Emit: func(event.Event) {}})
 			if err != nil {
 				return err
 			}
@@ -70,7 +67,7 @@ its "result" or "error" records that the call has ended.`,
 }
 
 // engine loads the policy and all that decides about calls, for a command.
-func (a *app) engine(p *policyFlags, command, mode, state string) (*tool.Engine, error) {
+func (a *app) engine(p *policyFlags, command, mode, state string, record *calls.Recorder) (*tool.Engine, error) {
 	p.Snapshot = hostfs.NewSnapshot()
 	if state != "" { // which no policy lets a tool write
 		p.Own = append(p.Own, state, state+".lock", state+".new")
@@ -82,19 +79,7 @@ func (a *app) engine(p *policyFlags, command, mode, state string) (*tool.Engine,
 	if key := tool.NotEnforced(c); key != nil {
 		return nil, fmt.Errorf("%[1]s doesn't enforce %[2]s (%[3]s): take the key out of the policies that %[1]s reads", command, key.ID, key.Position)
 	}
-	store, err := host.Store(p.Document.Tools(), state)
-	if err != nil {
-		return nil, err
-	}
-	e, err := host.NewEngine(&p.Options, c, store, mode, sandboxed())
-	if err != nil {
-		return nil, err
-	}
-	hooks := calls.NewHooks(e.Set, "", os.Environ(), &calls.Recorder{Emit: func(event.Event) {}})
-	e.Hooks = func(c *gate.Call, risk string, recheck func(json.RawMessage) error) tool.HookResult {
-		return hooks.Before(context.Background(), c, risk, recheck)
-	}
-	return e, nil
+	return host.EngineWithHooks(&p.Options, c, state, mode, sandboxed(), record)
 }
 
 // gateOne answers one call.

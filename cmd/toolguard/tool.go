@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
+	"github.com/toolguard/toolguard/internal/calls"
 	"github.com/toolguard/toolguard/internal/calls/host"
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/session"
@@ -92,6 +94,12 @@ func (a *app) runTool(f *toolFlags) error {
 		code, err := launch.Reexec()
 		return cmp.Or(err, exitStatus(code))
 	}
+	queue, written, err := a.openEvents(&f.execFlags)
+	if err != nil {
+		return err
+	}
+	defer written()
+	f.queue = queue
 	argv, end, err := a.toolCommand(f)
 	if err != nil {
 		return err
@@ -125,21 +133,29 @@ func (a *app) toolCommand(f *toolFlags) (argv []string, end func(ok bool) error,
 		}
 		state = filepath.Join(state, "calls.json")
 	}
-	e, err := a.engine(&f.policyFlags, "tool run", "", state)
-	if err != nil {
-		return nil, nil, err
-	}
 	c := &gate.Call{
 		ID: rand.Text(), Tool: f.Tool, Arguments: arguments, Agent: f.Agent, Provider: f.Caller.Provider, Model: f.Caller.Model, Group: f.Caller.Group,
 		Owner: f.Caller.Owner, Depth: int(f.Caller.Depth), Invocation: f.invocation,
 	}
-	argv, err = e.Local(c, f.visibilityCaller())
+	record := &calls.Recorder{Emit: func(e event.Event) {
+		if e.Tool, e.Agent, e.Mode = f.Tool, f.Agent, "enforce"; f.queue != nil {
+			f.queue.Write(&e)
+		}
+	}}
+	e, err := a.engine(&f.policyFlags, "tool run", "", state, record)
+	if err == nil {
+		argv, err = e.Local(c, f.visibilityCaller())
+	}
+	if err != nil {
+		record.NotRun(c, err)
+		return nil, nil, err
+	}
 	return argv, func(ok bool) error {
 		if e.Store == nil {
 			return nil
 		}
 		return e.End(&gate.End{ID: c.ID, Invocation: c.Invocation, OK: ok})
-	}, err
+	}, nil
 }
 
 // runToolJSON runs the command and prints its output as JSON.

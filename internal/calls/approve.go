@@ -69,7 +69,7 @@ func (s *Service) approve(ctx context.Context, l *call, life *tool.Life) func(*t
 		if fallback == toolset.Run && !life.ByHook() {
 			return func(l *tool.Life) { l.Approved(false) }
 		}
-		return rejected("nobody answered within %s", table.Timeout)
+		return func(l *tool.Life) { l.Unanswered(fmt.Sprintf("nobody answered within %s", table.Timeout)) }
 	case *decision == message.Deny:
 		return rejected("a person denied it (%s)", who(by))
 	}

@@ -72,7 +72,7 @@ func (s *Service) decided(l *call) {
 		}
 	})
 	if denied {
-		s.Record.Denied(l.life)
+		s.Record.Denied(l.life.Call, l.life.Answer)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		l.life.Call = &gate.Call{ID: l.life.Call.ID} // it's known for a while, and may be large
@@ -115,7 +115,7 @@ func (s *Service) keep(l *call) {
 		old.cancel()
 		if ran {
 			old.decided = time.Now() // it's known for a while longer
-			s.Record.Denied(old.life)
+			s.Record.Denied(old.life.Call, old.life.Answer)
 		}
 	}
 }

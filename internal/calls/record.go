@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,9 +27,8 @@ func about(c *gate.Call, risk string, declared bool) *event.Call {
 }
 
 // answered describes a call with its answer, with the rule that decided.
-func (r *Recorder) answered(l *tool.Life, e func(*event.Call) event.Event) {
-	a := l.Answer
-	out := e(about(l.Call, a.Risk, a.Declared))
+func (r *Recorder) answered(c *gate.Call, a *gate.Answer, e func(*event.Call) event.Event) {
+	out := e(about(c, a.Risk, a.Declared))
 	if a.Rule != nil {
 		out.Rule, out.Authority, out.Place = a.Rule.ID, a.Rule.Authority.String(), a.Rule.At.String()
 	}
@@ -36,13 +36,13 @@ func (r *Recorder) answered(l *tool.Life, e func(*event.Call) event.Event) {
 }
 
 // Denied records a call that doesn't run.
-func (r *Recorder) Denied(l *tool.Life) {
-	r.answered(l, func(c *event.Call) event.Event { return event.ToolDenied(c, l.Answer.Reason, l.Answer.Message) })
+func (r *Recorder) Denied(c *gate.Call, a *gate.Answer) {
+	r.answered(c, a, func(c *event.Call) event.Event { return event.ToolDenied(c, a.Reason, a.Message) })
 }
 
 // Ran records the end of a call that ran.
 func (r *Recorder) Ran(l *tool.Life, end string, m *message.End) {
-	r.answered(l, func(c *event.Call) event.Event {
+	r.answered(l.Call, l.Answer, func(c *event.Call) event.Event {
 		return event.ToolRan(c, end, time.Duration(m.Duration)*time.Millisecond, l.Rewritten, l.ByPerson)
 	})
 }
@@ -92,6 +92,15 @@ func (r *Recorder) GrantDecided(m *message.Grant, a *message.Approval, effect st
 // GrantUnanswered records that nobody has decided about a grant.
 func (r *Recorder) GrantUnanswered(m *message.Grant, a *message.Approval, what string) {
 	r.Emit(event.GrantEnded(asks(m, a, m.For), what))
+}
+
+// NotRun records the error of a call that doesn't run.
+func (r *Recorder) NotRun(c *gate.Call, err error) {
+	if denied := (*tool.NotRun)(nil); errors.As(err, &denied) {
+		r.Denied(c, denied.Answer)
+	} else {
+		r.Failed(c, err)
+	}
 }
 
 // HookFailed records a hook that gave no valid answer.

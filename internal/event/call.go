@@ -214,7 +214,7 @@ func callVerdict(e *Event) verdict {
 		return verdict{observed, failed, 2, 3}
 	case e.Kind == ToolDeny && e.Reason == "engine_error":
 		return verdict{denied, failed, 2, 4}
-	case e.Kind == ToolDeny && e.Reason == "approval_denied":
+	case e.Kind == ToolDeny && (e.Reason == "approval_denied" || e.Reason == "approval_timeout"):
 		return verdict{denied, unauthorized, 2, 2}
 	case e.Kind == ToolDeny && e.Reason == "protected":
 		return verdict{denied, rejected, 2, 4}

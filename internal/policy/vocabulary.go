@@ -132,7 +132,6 @@ const (
 	DNSDenied        Reason = "dns_denied"
 	SyscallDenied    Reason = "syscall_denied"
 	Limit            Reason = "limit"
-	ToolDenied       Reason = "tool_denied"
 	Constraint       Reason = "constraint"
 	ApprovalDenied   Reason = "approval_denied"
 	ApprovalTimeout  Reason = "approval_timeout"

@@ -154,6 +154,13 @@ func (l *Life) Rejected(why string) {
 	}
 }
 
+// Unanswered reports that nobody has decided in time.
+func (l *Life) Unanswered(why string) {
+	if l.at(Approval) {
+		l.deny(string(policy.ApprovalTimeout), l.Answer.Rule, why)
+	}
+}
+
 // Lost reports that the arguments with which the call would run aren't known any more.
 func (l *Life) Lost() {
 	l.deny(gate.ReasonRewriteLost, nil, "hooks changed the arguments of the call, and they aren't kept any more: submit the call again")

@@ -35,10 +35,13 @@ func take(l *Life, word string) {
 	case "constraints":
 		l.Permitted(denial)
 	case "approval":
-		if arg == "yes" {
+		switch arg {
+		case "yes":
 			l.Approved(true)
-		} else {
+		case "no":
 			l.Rejected("a person said no")
+		default:
+			l.Unanswered("nobody answered")
 		}
 	case "start":
 		l.Counted(denial)
@@ -66,6 +69,7 @@ func TestLife(t *testing.T) {
 		{"judge ask,hooks,constraints", "approval gate"},
 		{"judge ask,hooks,constraints,approval yes,start", "running rule_allows"},
 		{"judge ask,hooks,constraints,approval no", "denied approval_denied"},
+		{"judge ask,hooks,constraints,approval none", "denied approval_timeout"},
 		{"judge ask,hooks,constraints deny", "denied constraint"},
 		{"judge ask,hooks,constraints,approval yes,start deny", "denied constraint"},
 		{"judge allow,hooks ask,constraints", "approval approval_required"},

@@ -33,24 +33,34 @@ func Visible(set *toolset.Set, caller visibility.Caller, name string) error {
 	return nil
 }
 
-// Local takes a call of a local tool through its life up to its start, and returns the command line that it runs. The error is why it doesn't run.
-// Nobody is asked: a call that needs an approval doesn't run.
+// NotRun is the error of a call that doesn't run, for a reason that isn't an error of the policy, of this machine or of this program.
+type NotRun struct {
+	Answer *gate.Answer
+	text   string // for the caller
+}
+
+func (e *NotRun) Error() string { return e.text }
+
+// Local takes a call of a local tool through its life up to its start, and returns the command line that it runs. The error is why it doesn't run,
+// a *NotRun if the call is denied. Nobody is asked: a call that needs an approval doesn't run.
 func (e *Engine) Local(c *gate.Call, caller visibility.Caller) ([]string, error) {
-	if err := Visible(e.Set, caller, c.Tool); err != nil {
-		return nil, err
+	if removed := visibility.Explain(e.Set, caller, nil, c.Tool).Removed; removed != nil {
+		return nil, &NotRun{invisible(c, removed), (&Invisible{c.Tool, removed}).Error()}
 	}
 	s := e.Settings(c)
 	if s.Command == nil || s.Source != "local" {
-		return nil, fmt.Errorf("there is no local tool %s, as no [tools] table for it has a command%s", c.Tool, localNames(e.Set))
+		why := fmt.Sprintf("there is no local tool %s, as no [tools] table for it has a command%s", c.Tool, localNames(e.Set))
+		return nil, &NotRun{gate.Denied(c, gate.ReasonNotVisible, nil, why), why}
 	}
 	a, err := e.Answer(c)
 	switch {
 	case err != nil:
 		return nil, err
 	case a.Decision == gate.Ask:
-		return nil, fmt.Errorf("tool %s isn't run: a person has to approve the call%s: %s; the calls API of a session asks (POST /v1/calls)", c.Tool, at(a.Rule), a.Message)
+		const text = "tool %s isn't run: a person has to approve the call%s: %s; the calls API of a session asks (POST /v1/calls)"
+		return nil, &NotRun{a, fmt.Sprintf(text, c.Tool, at(a.Rule), a.Message)}
 	case a.Decision != gate.Allow:
-		return nil, fmt.Errorf("tool %s isn't run%s: %s", c.Tool, at(a.Rule), a.Message)
+		return nil, &NotRun{a, fmt.Sprintf("tool %s isn't run%s: %s", c.Tool, at(a.Rule), a.Message)}
 	case a.Arguments != nil:
 		c.Arguments = a.Arguments
 	}

@@ -175,6 +175,10 @@ func (e *Engine) visibility(c *gate.Call) *gate.Answer {
 	if removed == nil {
 		return nil
 	}
+	return invisible(c, removed)
+}
+
+func invisible(c *gate.Call, removed *visibility.Removal) *gate.Answer {
 	reason := gate.ReasonNotVisible
 	switch removed.Reason {
 	case visibility.OwnerOnly, visibility.BadName, visibility.NameCollision:

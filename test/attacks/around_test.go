@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -234,6 +235,7 @@ func mover(t *testing.T, s *scene, _ *exec.Cmd) {
 			case <-time.After(20 * time.Millisecond):
 			}
 			if pid, _ := os.ReadFile(s.path("ws/pid")); strings.HasSuffix(string(pid), "\n") {
+				pid = outside(t, "cgroup_move", strings.TrimSpace(string(pid)))
 				moved <- errors.Join(os.WriteFile(group+"/cgroup.procs", pid, 0), os.WriteFile(s.path("ws/moved"), nil, 0o644))
 				return
 			}
@@ -245,6 +247,22 @@ func mover(t *testing.T, s *scene, _ *exec.Cmd) {
 			t.Error(err)
 		}
 	})
+}
+
+// outside returns the number of a program's process that has another one in its own PID namespace, which is the last one in NSpid.
+func outside(t *testing.T, comm, inside string) []byte {
+	t.Helper()
+	all, _ := filepath.Glob("/proc/[0-9]*/status")
+	for _, file := range all {
+		status, _ := os.ReadFile(file) // it may have ended
+		_, rest, _ := strings.Cut(string(status), "\nNSpid:")
+		numbers, _, _ := strings.Cut(rest, "\n")
+		if strings.HasPrefix(string(status), "Name:\t"+comm+"\n") && strings.HasSuffix(numbers, "\t"+inside) {
+			return []byte(filepath.Base(filepath.Dir(file)))
+		}
+	}
+	t.Errorf("there is no process %s of %s", inside, comm)
+	return nil
 }
 
 // removeGroup removes a control group, whose ended processes count for a moment.

@@ -123,7 +123,7 @@ func TestNobodyAnswers(t *testing.T) {
 	first := s.inside.begin(request("POST", message.Calls, bash("1", "id").with("wait_ms", 600000)))
 	id := s.event(t, "approval", "what=requested", "call=1").Unmapped.Extra["approval"]
 	waiter := s.inside.begin(request("GET", message.Approvals+"/"+id+message.Decision+"?wait_ms=600000", nil))
-	s.denied(t, read[message.State](t, s.inside.wait(t, first)), "approval_denied")
+	s.denied(t, read[message.State](t, s.inside.wait(t, first)), "approval_timeout")
 	if d := read[message.Decided](t, s.inside.wait(t, waiter)); d.Decision != nil || d.Pending {
 		t.Errorf("the decision is %s", show(d))
 	}

@@ -138,6 +138,7 @@ func TestArgumentsAreElements(t *testing.T) {
 func TestRejectedCalls(t *testing.T) {
 	eachUser(t, func(t *testing.T, p fixture) {
 		p.tools(t)
+		denied := 0
 		for _, row := range []struct{ tool, arguments, want string }{
 			{"say", `{"text":"-v"}`, `would be an option`},
 			{"say", `{"text":"--help"}`, `would be an option`},
@@ -160,7 +161,7 @@ func TestRejectedCalls(t *testing.T) {
 			{"open", `{"path":"../outside.txt"}`, "path escapes"},
 			{"unknown", `{}`, "there is no local tool unknown"},
 		} {
-			flags := []string{row.tool}
+			flags := []string{"--events", p.home + "/events", row.tool}
 			if row.want == "path escapes" {
 				row.want = "outside.txt is denied"
 			}
@@ -171,10 +172,15 @@ func TestRejectedCalls(t *testing.T) {
 				if o := p.toolRun(t, row.arguments, flags...); o.code != 125 || o.stdout != "" || !strings.Contains(o.stderr, row.want) || p.ran(t) {
 					t.Errorf("%s %.60s: status %d, %q, %s", row.tool, row.arguments, o.code, o.stdout, o.stderr)
 				}
+				denied++
+				if list := events(t, p.home+"/events", "tool_denied"); len(list) != denied || list[denied-1].Target != row.tool || list[denied-1].Reason == "" {
+					t.Fatalf("%s %.60s: %d calls have the events %v", row.tool, row.arguments, denied, list)
+				}
 			}
 		}
-		if o := p.toolRun(t, `{"n":7}`, "number"); o.code != 0 || o.stdout != "7" {
-			t.Errorf("a valid call: %+v", o)
+		o := p.toolRun(t, `{"n":7}`, "--events", p.home+"/events", "number")
+		if list := events(t, p.home+"/events", "tool_denied"); o.code != 0 || o.stdout != "7" || len(list) != denied {
+			t.Errorf("a valid call: %+v, events %v", o, list)
 		}
 	})
 }

@@ -1,11 +1,14 @@
 package host
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/calls"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
@@ -13,6 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/tool"
 	"github.com/toolguard/toolguard/internal/tool/callstate"
 	"github.com/toolguard/toolguard/internal/tool/constraint"
+	"github.com/toolguard/toolguard/internal/tool/gate"
 )
 
 // NewEngine returns all that decides about calls under a loaded policy. o is what loaded it, with a snapshot, so that the policies of all calls
@@ -36,6 +40,23 @@ func NewEngine(o *policyload.Options, c *policy.Compiled, store constraint.Store
 			return q.Load(c.TmpDir)
 		},
 	}, nil
+}
+
+// EngineWithHooks is NewEngine with the before-hooks of calls that no session serves. Calls are counted in the file state.
+func EngineWithHooks(o *policyload.Options, c *policy.Compiled, state, mode string, sandboxed bool, record *calls.Recorder) (*tool.Engine, error) {
+	store, err := Store(o.Document.Tools(), state)
+	if err != nil {
+		return nil, err
+	}
+	e, err := NewEngine(o, c, store, mode, sandboxed)
+	if err != nil {
+		return nil, err
+	}
+	hooks := calls.NewHooks(e.Set, "", os.Environ(), record)
+	e.Hooks = func(c *gate.Call, risk string, recheck func(json.RawMessage) error) tool.HookResult {
+		return hooks.Before(context.Background(), c, risk, recheck)
+	}
+	return e, nil
 }
 
 // Store is where calls are counted; nil for a policy without constraints that need it.
