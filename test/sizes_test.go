@@ -3,6 +3,7 @@ package test
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,6 +30,23 @@ func TestSizes(t *testing.T) {
 		}
 		if sum > 4000 {
 			t.Errorf("%s has %d lines outside tests, more than 4000", rel, sum)
+		}
+	}
+}
+
+// TestNoBinaries: a program that was built by hand must not be committed.
+func TestNoBinaries(t *testing.T) {
+	cmd := exec.Command("git", "ls-files", "-z")
+	cmd.Dir = root
+	list, err := cmd.Output()
+	must(t, err)
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		info, err := os.Lstat(filepath.Join(root, name))
+		if err != nil {
+			continue // it's being removed
+		}
+		if info.Size() > 1<<20 {
+			t.Errorf("%s has %d bytes: is it a result of a build?", name, info.Size())
 		}
 	}
 }

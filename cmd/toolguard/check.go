@@ -11,6 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/policyload"
 	"github.com/toolguard/toolguard/internal/tool/access"
+	"github.com/toolguard/toolguard/internal/tool/visibility"
 )
 
 const questionHelp = `  fs read|create|update|delete|execute PATH
@@ -128,7 +129,9 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 func (a *app) asked(p *policyFlags) (c *policy.Compiled, own *access.Context, err error) {
 	value := os.Getenv(access.Variable)
 	if value == "" || len(p.Files) > 0 {
-		c, err = a.load(p, "")
+		if c, err = a.load(p, ""); err == nil {
+			a.warnUnknown(p)
+		}
 		return c, nil, err
 	}
 	own, err = access.Open(value)
@@ -140,6 +143,13 @@ func (a *app) asked(p *policyFlags) (c *policy.Compiled, own *access.Context, er
 	}
 	a.err.Message("the policy is that of this session, for the tool %s (%s)", own.Tool, access.Variable)
 	return own.Policy, own, nil
+}
+
+// warnUnknown warns of an agent, a profile, a provider or a group that has no table, where others have one: the name may be mistyped.
+func (a *app) warnUnknown(p *policyFlags) {
+	for _, w := range visibility.UnknownNames(p.Document.Tools(), p.visibilityCaller()) {
+		a.err.Warn("%s", w)
+	}
 }
 
 // granted is what a session's context grants of what is denied; nil where nothing is denied, or there is no context.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/session/streams"
 )
 
 // inherited returns the descriptor that --events names; ok is false when it names a file.
@@ -83,7 +83,7 @@ func (f *execFlags) eventsTarget() (*os.File, error) {
 	if !ok {
 		return f.openFile()
 	}
-	fd, err := descriptor(n)
+	fd, err := streams.Inherited(n)
 	if err != nil {
 		return nil, fmt.Errorf("--events %s: %w", f.events, err)
 	}
@@ -127,18 +127,4 @@ func (f *execFlags) notShared(fd int) error {
 		}
 	}
 	return nil
-}
-
-// descriptor is the number of an open descriptor that this process inherited.
-func descriptor(n string) (int, error) {
-	fd, err := strconv.Atoi(n)
-	if err != nil || fd < 0 {
-		return -1, errors.New("write fd: and a number, such as fd:3")
-	}
-	// An inherited descriptor has survived an execve; toolguard's own are closed by one, and are rejected.
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-	if err != nil || flags&unix.FD_CLOEXEC != 0 {
-		return -1, errors.New("this descriptor isn't open")
-	}
-	return fd, nil
 }

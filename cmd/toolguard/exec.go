@@ -241,11 +241,12 @@ func (a *app) begins(f *execFlags, c *policy.Compiled) func(backend.Report) {
 	return a.err.Begin
 }
 
-// warnUnmatched warns of the rules that can match nothing here.
+// warnUnmatched warns of names without a table, and of the rules that can match nothing here.
 func (a *app) warnUnmatched(f *execFlags, c *policy.Compiled) {
 	if f.quiet {
 		return
 	}
+	a.warnUnknown(&f.policyFlags)
 	for _, w := range explain.Unmatched(c, hostfs.Machine{}) {
 		a.err.Warn("%s", w)
 	}

@@ -110,9 +110,9 @@ func newManifestCompare(a *app) *cobra.Command {
 		Short: "compare what a manifest permits with what was done",
 		Long: `toolguard manifest compare: what the events of sessions report and the manifest doesn't permit ("undeclared": widen the
 policy, or remove the use), what it permits and nothing used, and the tools that have no table. The exit status is 1 if
-something is undeclared. Events of files, hosts and variables exist only where they were denied, or would have been
-under exec --mode audit; those of commands with audit = "exec" in the policy.`,
-		Example: `  toolguard exec --mode audit --events events.jsonl -- make test
+something is undeclared. Events of files, hosts and variables exist only where they were denied; those of commands with
+audit = "exec" in the policy.`,
+		Example: `  toolguard exec --events events.jsonl -- make test
   toolguard manifest compare permissions.json --events events.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || file == "" {

@@ -114,6 +114,9 @@ func (a *app) runTool(f *toolFlags) error {
 		r, failed := a.runSession(&f.execFlags, argv)
 		err = a.finish(&f.execFlags, r, failed)
 	}
+	if s := (*status)(nil); errors.As(err, &s) && s.err != nil { // it wasn't started
+		s.code = exitNotStarted
+	}
 	if failed := end(err == nil); failed != nil {
 		a.err.Warn("the end of the call can't be recorded, so no call runs that must come after it: %v", failed)
 	}

@@ -162,7 +162,7 @@ func TestToolCallQuotas(t *testing.T) {
 	for _, c := range all {
 		select {
 		case r := <-c:
-			if status := in[int](h.agent, r); status == 429 {
+			if status := in[int](h.agent, r); status == 429 || status == 503 { // too many, or toolguardd has waited too long for the session
 				rejected++
 			} else if served++; status != 200 {
 				t.Errorf("a request from within is answered with %d", status)

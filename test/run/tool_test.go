@@ -50,6 +50,8 @@ ask = "always"
 [tools.number]
 command = ["printf", "%s", "{n}"]
 schema = { type = "object", properties = { n = { type = "integer", minimum = 1 } }, required = ["n"] }
+[tools.missing]
+command = ["/nonexistent/program"]
 [tools.context]
 command = ["sh", "-c", "cat $TOOLGUARD_CONTEXT; echo x >$TOOLGUARD_CONTEXT; chmod 777 $TOOLGUARD_CONTEXT; truncate -s 0 $TOOLGUARD_CONTEXT; sh -c 'exec cat $TOOLGUARD_CONTEXT'"]
 `
@@ -160,6 +162,7 @@ func TestRejectedCalls(t *testing.T) {
 			{"asked", `{}`, "a person has to approve the call"},
 			{"open", `{"path":"../outside.txt"}`, "path escapes"},
 			{"unknown", `{}`, "there is no local tool unknown"},
+			{"missing", `{}`, "no such command"},
 		} {
 			flags := []string{"--events", p.home + "/events", row.tool}
 			if row.want == "path escapes" {
@@ -171,6 +174,9 @@ func TestRejectedCalls(t *testing.T) {
 				}
 				if o := p.toolRun(t, row.arguments, flags...); o.code != 125 || o.stdout != "" || !strings.Contains(o.stderr, row.want) || p.ran(t) {
 					t.Errorf("%s %.60s: status %d, %q, %s", row.tool, row.arguments, o.code, o.stdout, o.stderr)
+				}
+				if row.tool == "missing" {
+					continue // it was the start that failed
 				}
 				denied++
 				if list := events(t, p.home+"/events", "tool_denied"); len(list) != denied || list[denied-1].Target != row.tool || list[denied-1].Reason == "" {

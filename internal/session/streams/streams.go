@@ -1,4 +1,4 @@
-// Package streams replaces the standard streams of this process, and so those of the command that it starts next.
+// Package streams replaces the standard streams of this process, and so those of the command that it starts next, and checks inherited ones.
 package streams
 
 import (
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -24,6 +25,20 @@ func NoInput() error {
 		return fmt.Errorf("standard input: %w", os.NewSyscallError("dup2", err))
 	}
 	return nil
+}
+
+// Inherited returns the number of an open descriptor that this process inherited. n is the number as text.
+func Inherited(n string) (int, error) {
+	fd, err := strconv.Atoi(n)
+	if err != nil || fd < 0 {
+		return -1, errors.New("write fd: and a number, such as fd:3")
+	}
+	// An inherited descriptor has survived an execve; toolguard's own are closed by one, and are rejected.
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC != 0 {
+		return -1, errors.New("this descriptor isn't open")
+	}
+	return fd, nil
 }
 
 // Capture collects what is written to standard output and standard error.

@@ -20,7 +20,11 @@ func Uses(e *event.Event) (uses []Use) {
 	default:
 		return nil
 	}
-	switch e.Resource {
+	resource := e.Resource
+	if r := policy.Reason(e.Reason); r == policy.CommandNotListed || r == policy.ArgsNotListed { // which a backend may deny as an execution of a file
+		resource, u.Resource = policy.Commands.String(), policy.Commands.String()
+	}
+	switch resource {
 	case policy.Commands.String():
 		u.Action, u.Argv = "run", argvOf(e)
 	case policy.Net.String():

@@ -73,6 +73,11 @@ func newEvaluation(set *toolset.Set, c Caller, given []Tool) *evaluation {
 	return e
 }
 
+// UnknownNames returns a warning for each name of a caller that has no table of an authority that has tables for names.
+func UnknownNames(set *toolset.Set, c Caller) []string {
+	return newEvaluation(set, c, nil).warnings
+}
+
 func (e *evaluation) warn(text string) {
 	if !slices.Contains(e.warnings, text) {
 		e.warnings = append(e.warnings, text)

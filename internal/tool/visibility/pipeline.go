@@ -112,11 +112,11 @@ func (p *pipeline) limitDepth() {
 	}
 }
 
-// named returns the stage of a name. Where the stage for all has to serve a name, it warns.
+// named returns the stage of a name. Where the stage for all has to serve a name, or none does, it warns.
 func (p *pipeline) named(n *toolset.Named, name, kind string) *toolset.Stage {
 	s, own := n.For(name)
-	if s != nil && !own && name != "" && len(n.Names) > 0 {
-		p.warn("%s %q has no table: that of all applies", kind, name)
+	if !own && name != "" && len(n.Names) > 0 {
+		p.warn("%s %q has no table: what is written for all applies", kind, name)
 	}
 	return s
 }

@@ -178,7 +178,7 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("without a table for any agent: %q", r.Warnings)
 	}
 	r := Decide(set, Caller{Agent: "y"}, named("read"))
-	want := []string{`agent "y" has no table: that of all applies`, "tools: tools.global allowlist contains unknown entries (voice_*, telephone)"}
+	want := []string{`agent "y" has no table: what is written for all applies`, "tools: tools.global allowlist contains unknown entries (voice_*, telephone)"}
 	if !slices.Equal(r.Warnings, want) {
 		t.Errorf("%q", r.Warnings)
 	}
@@ -287,6 +287,16 @@ func TestCheckServer(t *testing.T) {
 	for name, want := range map[string]bool{"fs": true, "My-Server.2": true, "_a": true, "": false, "a__b": false, "a-_b": false, "a_": false, "a-": false, "a b": false} {
 		if err := CheckServer(name); (err == nil) != want {
 			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// A name without a table, where others have one, may be mistyped.
+func TestUnknownNames(t *testing.T) {
+	set := load(t, "[authorities.agent.reviewer]\ndeny = [\"write\"]\n[authorities.group.\"*\"]\ndeny = [\"x\"]\n", "")
+	for agent, want := range map[string]int{"reviewer": 0, "": 0, "Reviewer": 1} {
+		if w := UnknownNames(set, Caller{Agent: agent, Group: "any", Provider: "any"}); len(w) != want {
+			t.Errorf("%s: %q", agent, w)
 		}
 	}
 }
