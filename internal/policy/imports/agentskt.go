@@ -57,6 +57,7 @@ func (i *importer) ktAgent(a *object, agent string, seen map[string]any) {
 	}
 	skills := 0
 	for _, k := range a.objects("skills") {
+		k.rest("name", "description", "toolAllowlist")
 		if list, _ := k.texts("toolAllowlist"); len(list) > 0 {
 			s.from = append(s.from, k.at("toolAllowlist"))
 			s.restrict(slices.DeleteFunc(list, func(t string) bool { return !toolset.ValidName(t) }))
@@ -76,7 +77,7 @@ func (i *importer) ktAgent(a *object, agent string, seen map[string]any) {
 	}
 	p.rest("approvalRequiredTools", "redactionFields")
 	s.write(i, join("authorities", "agent", agent))
-	a.rest("name", "inputTypes", "outputType", "provider", "skills", "tools", "memory", "mcp", "humanOversight", "policy")
+	a.rest("name", "inputTypes", "outputType", "provider", "skills", "tools", "memory", "mcp", "policy")
 }
 
 // once sets a key that has no value yet.
@@ -90,11 +91,7 @@ func (i *importer) once(header, key, value string, from ...string) {
 }
 
 func (i *importer) ktTool(t *object, header string) {
-	if risk := strings.ToLower(t.text("risk")); slices.Contains([]string{"low", "medium", "high", "critical"}, risk) {
-		i.set(header, "risk", tomltext.Quote(risk), t.at("risk"))
-	} else if risk != "" {
-		i.fail(t.at("risk"), "%s is none of low, medium, high, critical", tomltext.Quote(risk))
-	}
+	i.ktRisk(t, header)
 	c := t.object("constraints")
 	if n := c.number("maxInvocations"); n > 0 {
 		i.set(header, "constraints.max_invocations", strconv.Itoa(n), c.at("maxInvocations"))
@@ -115,6 +112,24 @@ func (i *importer) ktTool(t *object, header string) {
 		i.ktPolicy(p, header+".access")
 	}
 	t.rest("name", "description", "inputType", "untrustedOutput", "risk", "declaresCapability", "policy", "constraints")
+}
+
+// ktRisk writes the higher one of the risks of a tool and of its policy.
+func (i *importer) ktRisk(t *object, header string) {
+	risks := []string{"", "low", "medium", "high", "critical"}
+	risk, from := 0, ""
+	for _, o := range []*object{t, t.object("policy")} {
+		n := slices.Index(risks, strings.ToLower(o.text("risk")))
+		if n == -1 {
+			i.fail(o.at("risk"), "%s is none of low, medium, high, critical", tomltext.Quote(o.text("risk")))
+		}
+		if n > risk {
+			risk, from = n, o.at("risk")
+		}
+	}
+	if risk > 0 {
+		i.set(header, "risk", tomltext.Quote(risks[risk]), from)
+	}
 }
 
 // ktPolicy writes the grants of a tool. What isn't specified is denied, except files: for these, the workspace remains.
@@ -163,7 +178,7 @@ func (i *importer) ktPolicy(p *object, header string) {
 		x.rest("globs")
 	}
 	fs.rest()
-	p.rest("risk", "filesystem", "network", "environment", "exec")
+	p.rest("filesystem", "network", "environment", "exec")
 }
 
 // validHost reports whether a rule can have the host.
@@ -216,6 +231,8 @@ func (i *importer) ktGlobs(o *object) (out []string) {
 	for _, g := range globs {
 		dir, all := strings.CutSuffix(g, "/**")
 		switch {
+		case path.Clean("/"+dir) != "/"+strings.Trim(dir, "/"):
+			i.leave(o.at("globs"), "%s isn't a path as it's compared there; left out, so it's denied", tomltext.Quote(g))
 		case !strings.HasPrefix(g, "/"):
 			i.leave(o.at("globs"), "%s is relative, and matches no absolute path there; left out", tomltext.Quote(g))
 		case strings.ContainsAny(dir, "*?[]{}\\\x00"):

@@ -35,6 +35,7 @@ type claude struct {
 	grants                 []claudePath
 	hosts                  []tomltext.Keys
 	hostsFrom              []string
+	hostsDenied            []claudeHost
 	hostDenied, hostsOpen  bool
 }
 
@@ -44,7 +45,10 @@ func (i *importer) claudeCode(o *object) {
 	o.rest("$schema", "permissions", "model", "theme", "statusLine", "includeCoAuthoredBy", "cleanupPeriodDays", "outputStyle", "spinnerTipsEnabled",
 		"alwaysThinkingEnabled", "language", "verbose", "attribution")
 	mode := p.text("defaultMode", "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
-	p.text("disableBypassPermissionsMode")
+	if p.text("disableBypassPermissionsMode", "disable") == "disable" && mode == "bypassPermissions" {
+		i.leave(p.at("defaultMode"), "bypassPermissions is disabled (disableBypassPermissionsMode): as with the mode \"default\"")
+		mode = "default"
+	}
 	c := &claude{importer: i, ask: map[string]string{}, from: map[string]string{}, commands: map[string]*program{}, security: "allowlist"}
 	c.deny.from = []string{p.at("deny")}
 	for _, tool := range claudeAsking {
@@ -93,14 +97,13 @@ func (c *claude) denyRule(r claudeRule) {
 	case r.tool == "Bash":
 		c.denyCommand(r)
 	case r.tool == "Read":
-		c.readDenied = append(c.readDenied, c.path(r)...)
+		c.readDenied = append(c.readDenied, c.denied(r))
 	case slices.Contains(claudeEdits, r.tool):
-		c.editDenied = append(c.editDenied, c.path(r)...)
+		c.editDenied = append(c.editDenied, c.denied(r))
 	case r.tool == "WebFetch":
 		c.hostDenied = true
 		if host, ok := strings.CutPrefix(r.spec, "domain:"); ok && validHost(host) {
-			c.hosts = append(c.hosts, tomltext.Keys{"host = " + tomltext.Quote(host)})
-			c.hostsFrom = append(c.hostsFrom, r.at)
+			c.hostsDenied = append(c.hostsDenied, claudeHost{host, r.at})
 			return
 		}
 		c.leave(r.at, "%s names no host: WebFetch is denied in its place", tomltext.Quote(r.text))
@@ -139,8 +142,10 @@ func (c *claude) allowRule(r claudeRule) {
 	case r.tool == "Bash":
 		c.allowBash(r)
 	case r.tool == "Read" && r.hasSpec:
-		for _, g := range c.path(r) {
-			c.grant(r.at, g.spec)
+		if p, exact := r.path(); exact {
+			c.grant(r.at, p.spec)
+		} else {
+			c.leave(r.at, "%s is no pattern of a rule; left out, so it isn't granted", tomltext.Quote(r.text))
 		}
 	case r.tool == "WebFetch" && r.hasSpec:
 		c.allowHost(r)
@@ -191,9 +196,8 @@ func (c *claude) allowHost(r claudeRule) {
 	case c.ask["WebFetch"] == "always" && c.from["WebFetch"] != "":
 		c.leave(r.at, "%s: an ask rule is about the tool; a person is asked", tomltext.Quote(r.text))
 	default:
-		// Rules that deny come last, and of equal rules the last decides.
-		c.hosts = slices.Insert(c.hosts, 0, tomltext.Keys{"host = " + tomltext.Quote(host), "allow = true"})
-		c.hostsFrom = slices.Insert(c.hostsFrom, 0, r.at)
+		c.hosts = append(c.hosts, tomltext.Keys{"host = " + tomltext.Quote(host), "allow = true"})
+		c.hostsFrom = append(c.hostsFrom, r.at)
 	}
 }
 

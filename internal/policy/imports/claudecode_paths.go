@@ -10,6 +10,9 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/tomltext"
 )
 
+// claudeHost is a host of a rule.
+type claudeHost struct{ name, at string }
+
 // claudePath is a path or a pattern of a file rule.
 type claudePath struct {
 	spec string // a literal path, or a match
@@ -17,13 +20,19 @@ type claudePath struct {
 	at   string
 }
 
-// path returns what a pattern in the form of gitignore is as a rule of toolguard's. For what is to be denied it may be wider, and is listed.
-func (c *claude) path(r claudeRule) []claudePath {
-	spec := strings.TrimSpace(r.spec)
-	wide := func(p string, glob bool) []claudePath {
-		c.leave(r.at, "%s is no pattern of a rule: %s in its place", tomltext.Quote(r.text), tomltext.Quote(p))
-		return []claudePath{{p, glob, r.at}}
+// denied returns the path or pattern of a rule that denies, which is listed if it's wider than the rule.
+func (c *claude) denied(r claudeRule) claudePath {
+	p, exact := r.path()
+	if !exact {
+		c.leave(r.at, "%s is no pattern of a rule: %s in its place", tomltext.Quote(r.text), tomltext.Quote(p.spec))
 	}
+	return p
+}
+
+// path returns what a pattern in the form of gitignore is as a rule of toolguard's, or something wider if there's nothing exact.
+func (r claudeRule) path() (p claudePath, exact bool) {
+	spec := strings.TrimSpace(r.spec)
+	wide := func(p string, glob bool) (claudePath, bool) { return claudePath{p, glob, r.at}, false }
 	anchored := strings.HasPrefix(spec, "/") || strings.HasPrefix(spec, "./") || strings.HasPrefix(spec, "~/")
 	base := "" // what comes before the pattern: "/", "~/" or the workspace
 	switch {
@@ -45,18 +54,18 @@ func (c *claude) path(r claudeRule) []claudePath {
 	literal := !strings.Contains(spec, "*")
 	switch {
 	case spec == "" || spec == "**" || spec == "*":
-		return []claudePath{{cleanBase(base), false, r.at}}
+		return claudePath{cleanBase(base), false, r.at}, true
 	case literal && anchored:
-		return []claudePath{{base + path.Clean(spec), false, r.at}}
+		return claudePath{base + path.Clean(spec), false, r.at}, true
 	case literal:
-		return []claudePath{{"**/" + spec, true, r.at}} // a name alone is at any depth
+		return claudePath{"**/" + spec, true, r.at}, true // a name alone is at any depth
 	}
 	head, last, deep := strings.Cut(spec, "**/")
 	if !deep && !strings.Contains(spec, "/") && !anchored {
 		head, last, deep = "", spec, true
 	}
 	if deep && !strings.Contains(head, "*") && matchName(last) && (head == "" || strings.HasSuffix(head, "/")) {
-		return []claudePath{{base + head + "**/" + last, true, r.at}}
+		return claudePath{base + head + "**/" + last, true, r.at}, true
 	}
 	if dir, last := path.Split(spec); !strings.Contains(dir, "*") && matchName(last) {
 		return wide(base+dir+"**/"+last, true)
@@ -122,7 +131,7 @@ func (c *claude) files(edit bool) {
 	c.set(header, "default.fs", `"allow"`, "the rules here only deny")
 	for _, p := range c.editDenied {
 		k := p.keys()
-		if c.simple(p) {
+		if len(c.readDenied) == 0 { // else one could be about this, too
 			k.AddFlag("read", true)
 			k.AddFlag("execute", true)
 		} else {
@@ -134,9 +143,6 @@ func (c *claude) files(edit bool) {
 		c.add(header+".fs", p.keys(), p.at)
 	}
 }
-
-// simple reports whether no rule that denies reading could be about what this path is for.
-func (c *claude) simple(p claudePath) bool { return len(c.readDenied) == 0 }
 
 func (p claudePath) keys() tomltext.Keys {
 	if p.glob {
@@ -168,7 +174,7 @@ func (c *claude) write(mode, at string) {
 	if len(c.deny.deny) > 0 {
 		c.deny.write(c.importer, "authorities.global")
 	}
-	if c.from["WebFetch"] == "" && slices.ContainsFunc(c.hosts, func(k tomltext.Keys) bool { return len(k) > 1 }) {
+	if c.from["WebFetch"] == "" && len(c.hosts) > 0 {
 		c.ask["WebFetch"], c.from["WebFetch"] = "off", "WebFetch(domain:…); other hosts are denied"
 	}
 	for _, p := range sortedKeys(c.ask) {
@@ -182,6 +188,7 @@ func (c *claude) write(mode, at string) {
 		}
 	}
 	c.bash()
+	c.deniedHosts()
 	const web = "tools.WebFetch.access"
 	if c.hostsOpen && !c.hostDenied {
 		c.set(web, "default.net", `"allow"`, c.from["WebFetch"])
@@ -193,6 +200,17 @@ func (c *claude) write(mode, at string) {
 	}
 	for n, k := range c.hosts {
 		c.add(web+".net", k, c.hostsFrom[n])
+	}
+}
+
+// deniedHosts writes the hosts that are denied to the global stage, as files: within a stage, a rule for one host wins over one for many.
+func (c *claude) deniedHosts() {
+	const header = "authorities.global.access"
+	for n, host := range c.hostsDenied {
+		if n == 0 {
+			c.set(header, "default.net", `"allow"`, "the rules here only deny")
+		}
+		c.add(header+".net", tomltext.Keys{"host = " + tomltext.Quote(host.name)}, host.at)
 	}
 }
 

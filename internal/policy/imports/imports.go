@@ -65,7 +65,12 @@ func Import(from, file string, src []byte) (*Result, error) {
 	im := &importer{file: file, byName: map[string]*table{}, noted: map[string]bool{}}
 	im.set("", "version", "1")
 	im.set("", "name", tomltext.Quote(cmp.Or(strings.TrimSuffix(path.Base(file), path.Ext(file)), from)))
-	formats[i].do(im, &object{im: im, m: m, read: map[string]bool{}})
+	formats[i].do(im, im.object(m, ""))
+	for _, o := range im.objects {
+		if !im.hasLeft(o.path) {
+			o.rest()
+		}
+	}
 	if im.err != nil {
 		return nil, fmt.Errorf("%s: %w", file, im.err)
 	}
@@ -103,14 +108,25 @@ type importer struct {
 	tables []*table
 	byName map[string]*table
 	left   []string
-	noted  map[string]bool // the lines of left
-	err    error           // the first one
+
+	objects []*object // all that were read of the source
+
+	noted map[string]bool // the lines of left
+	err   error           // the first one
 }
 
 func (i *importer) fail(key, format string, args ...any) {
 	if i.err == nil {
 		i.err = fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...))
 	}
+}
+
+// hasLeft reports whether a table, or one around it, is listed as a whole.
+func (i *importer) hasLeft(path string) bool {
+	return slices.ContainsFunc(i.left, func(line string) bool {
+		key, _, _ := strings.Cut(line, ": ")
+		return strings.HasPrefix(path+".", key+".")
+	})
 }
 
 // leave notes what has no equivalent, and what was written in its place.

@@ -52,6 +52,7 @@ func jpEnabled(t *object, otherwise bool) bool {
 		return false
 	}
 	own := t.object("enable")
+	own.rest("allow_toggle", "state")
 	if on, given := own.flag("state"); given {
 		return on
 	}

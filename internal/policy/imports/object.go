@@ -15,6 +15,7 @@ type object struct {
 	path string
 	m    map[string]any
 	read map[string]bool
+	sub  map[string]*object
 }
 
 func (o *object) at(key string) string {
@@ -89,14 +90,21 @@ func (o *object) texts(key string) (list []string, given bool) {
 }
 
 // object returns a table, an empty one where it isn't given.
-func (o *object) object(key string) *object { return o.im.object(o.get(key), o.at(key)) }
+func (o *object) object(key string) *object {
+	if o.sub[key] == nil {
+		o.sub[key] = o.im.object(o.get(key), o.at(key))
+	}
+	return o.sub[key]
+}
 
 func (i *importer) object(v any, path string) *object {
 	m, ok := v.(map[string]any)
 	if v != nil && !ok {
 		i.fail(path, "it isn't a table")
 	}
-	return &object{im: i, path: path, m: m, read: map[string]bool{}}
+	o := &object{im: i, path: path, m: m, read: map[string]bool{}, sub: map[string]*object{}}
+	i.objects = append(i.objects, o)
+	return o
 }
 
 // objects returns a list of tables.
@@ -116,11 +124,12 @@ func (o *object) objects(key string) []*object {
 // keys returns the names of the keys in order.
 func (o *object) keys() []string { return slices.Sorted(maps.Keys(o.m)) }
 
-// rest lists the keys that weren't read, except those that say nothing about what tools may do.
+// rest lists the keys that weren't read, except those that say nothing about what tools may do. Import calls it for every table.
 func (o *object) rest(unrelated ...string) {
 	for _, key := range o.keys() {
 		if o.m[key] != nil && !o.read[key] && !slices.Contains(unrelated, key) {
 			o.im.leave(o.at(key), "no equivalent, left out")
 		}
+		o.read[key] = true
 	}
 }

@@ -46,8 +46,10 @@ func (i *importer) openClaw(o *object, old bool) {
 		return
 	}
 	c := &claw{importer: i, old: old}
-	c.plugins = o.object("plugins").object("entries").keys()
-	o.rest("$schema", "meta", "wizard", "ui", "logging", "models", "auth", "update", "talk", "web", "tools", "agents", "plugins", "env")
+	entries := o.object("plugins").object("entries")
+	c.plugins = entries.keys()
+	entries.rest(c.plugins...)
+	o.rest("$schema", "meta", "wizard", "ui", "logging", "models", "auth", "update", "talk", "web", "tools", "agents", "env")
 	tools, agents := o.object("tools"), o.object("agents")
 	c.choices(`{ fs = "deny", net = "deny", commands = "allow" }`)
 	global, also := c.stage(tools, "tools")
@@ -214,6 +216,9 @@ func (c *claw) agent(a, all *object, global *stage) {
 		}
 	}
 	s.write(c.importer, header)
+	if box := a.object("sandbox"); box.text("mode") != "off" {
+		c.workspace(box, header)
+	}
 	c.providers(t, header, all)
 	if exec := t.object("exec"); len(exec.m) > 0 {
 		c.exec(exec, join("approvals", "agents", id))
@@ -231,8 +236,26 @@ var (
 	}
 )
 
+// workspace restricts a stage to what the sandbox's tools may do in the workspace.
+func (c *claw) workspace(box *object, header string) {
+	keys := tomltext.Keys{`path = "."`}
+	switch box.text("workspaceAccess", "", "none", "ro", "rw") {
+	case "", "rw":
+		return
+	case "ro":
+		keys = append(keys, "read = true", "execute = true")
+	}
+	c.set(header+".access", "default.fs", `"allow"`, "the rule here only denies")
+	c.add(header+".access.fs", keys, box.at("workspaceAccess"))
+}
+
 func (c *claw) sandbox(t, defaults *object) {
 	mode := defaults.text("mode")
+	if mode != "" && mode != "off" {
+		c.workspace(defaults, "authorities.sandbox")
+	} else {
+		defaults.rest("workspaceAccess") // of a sandbox that isn't used
+	}
 	s, _ := c.stage(t, t.path)
 	if !t.has("allow") && !t.has("deny") && (mode == "" || mode == "off") {
 		return

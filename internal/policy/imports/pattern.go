@@ -54,6 +54,7 @@ func (e *expression) walk(re *syntax.Regexp, first, last bool) []string {
 		e.exact = e.exact && last
 		return []string{""}
 	case syntax.OpLiteral:
+		e.exact = e.exact && !slices.Contains(re.Rune, '*') // which stands for every text in a pattern
 		return []string{string(re.Rune)}
 	case syntax.OpCapture:
 		return e.walk(re.Sub[0], first, last)
@@ -69,6 +70,7 @@ func (e *expression) walk(re *syntax.Regexp, first, last bool) []string {
 		return out
 	case syntax.OpCharClass:
 		if list := classOf(re.Rune); list != nil {
+			e.exact = e.exact && !slices.Contains(list, "*")
 			return list
 		}
 	case syntax.OpQuest:
