@@ -34,7 +34,7 @@ func (i *importer) agentsKt(o *object) {
 		agents[strings.ToLower(name)] = true
 		i.ktAgent(a, name, seen)
 	}
-	o.rest("format", "subject", "options", "composition", "schemas")
+	o.unrelated("subject", "options", "composition", "schemas")
 }
 
 func (i *importer) ktAgent(a *object, agent string, seen map[string]any) {
@@ -43,21 +43,25 @@ func (i *importer) ktAgent(a *object, agent string, seen map[string]any) {
 		name := t.text("name")
 		if !toolset.ValidName(name) {
 			i.leave(t.at("name"), "no tool can have the name %s: it stays invisible", tomltext.Quote(name))
+			t.listed()
 			continue
 		}
 		s.allow = append(s.allow, name)
 		switch earlier, twice := seen[toolset.Normal(name)]; {
 		case twice && !reflect.DeepEqual(earlier, t.m):
 			i.leave(t.path, "another agent has a tool %s with another policy, and here a tool has one: nobody may call it", tomltext.Quote(name))
-			i.once(join("tools", name), "constraints.forbidden", "true", t.path)
+			t.listed()
+			i.once(i.tool(name), "constraints.forbidden", "true", t.path)
 		case !twice:
 			seen[toolset.Normal(name)] = t.m
-			i.ktTool(t, join("tools", name))
+			i.ktTool(t, i.tool(name))
+		default:
+			t.listed() // as before
 		}
 	}
-	skills := 0
+	skills, tools := 0, slices.Clone(s.allow)
 	for _, k := range a.objects("skills") {
-		k.rest("name", "description", "toolAllowlist")
+		k.unrelated("name", "description", "inputType", "outputType")
 		if list, _ := k.texts("toolAllowlist"); len(list) > 0 {
 			s.from = append(s.from, k.at("toolAllowlist"))
 			s.restrict(slices.DeleteFunc(list, func(t string) bool { return !toolset.ValidName(t) }))
@@ -69,15 +73,34 @@ func (i *importer) ktAgent(a *object, agent string, seen map[string]any) {
 	}
 	p := a.object("policy")
 	list, _ := p.texts("approvalRequiredTools")
-	for _, name := range list {
-		if toolset.ValidName(name) {
-			i.once("approvals", "security", `"full"`, p.at("approvalRequiredTools"))
-			i.once(join("tools", name), "ask", `"always"`, p.at("approvalRequiredTools"))
-		}
+	i.ktAsk(list, p.at("approvalRequiredTools"))
+	if ktOversight(a) {
+		i.ktAsk(tools, a.at("humanOversight"))
 	}
-	p.rest("approvalRequiredTools", "redactionFields")
+	p.unrelated("redactionFields")
 	s.write(i, join("authorities", "agent", agent))
-	a.rest("name", "inputTypes", "outputType", "provider", "skills", "tools", "memory", "mcp", "policy")
+	a.unrelated("inputTypes", "outputType", "provider", "memory")
+}
+
+// ktAsk demands a person's decision about each call of some tools.
+func (i *importer) ktAsk(tools []string, at string) {
+	for _, name := range tools {
+		if !toolset.ValidName(name) {
+			i.leave(at, "no tool can have the name %s", tomltext.Quote(name))
+			continue
+		}
+		i.once("approvals", "security", `"full"`, at)
+		i.once(i.tool(name), "ask", `"always"`, at)
+	}
+}
+
+// ktOversight reports whether a person oversees all that an agent does.
+func ktOversight(a *object) bool {
+	if on, isFlag := a.get("humanOversight").(bool); isFlag {
+		return on
+	}
+	on, _ := a.object("humanOversight").flag("required")
+	return on
 }
 
 // once sets a key that has no value yet.
@@ -91,7 +114,14 @@ func (i *importer) once(header, key, value string, from ...string) {
 }
 
 func (i *importer) ktTool(t *object, header string) {
-	i.ktRisk(t, header)
+	p := t.object("policy")
+	risk, from := ktRisk(t), t.at("risk")
+	if own := ktRisk(p); strictest(ktRisks, risk, own) != risk {
+		risk, from = own, p.at("risk")
+	}
+	if risk != "" {
+		i.set(header, "risk", tomltext.Quote(risk), from)
+	}
 	c := t.object("constraints")
 	if n := c.number("maxInvocations"); n > 0 {
 		i.set(header, "constraints.max_invocations", strconv.Itoa(n), c.at("maxInvocations"))
@@ -107,29 +137,24 @@ func (i *importer) ktTool(t *object, header string) {
 	if on, _ := c.flag("forbidden"); on {
 		i.once(header, "constraints.forbidden", "true", c.at("forbidden"))
 	}
-	c.rest()
-	if p := t.object("policy"); len(p.m) > 0 {
+	if len(p.m) > 0 {
 		i.ktPolicy(p, header+".access")
 	}
-	t.rest("name", "description", "inputType", "untrustedOutput", "risk", "declaresCapability", "policy", "constraints")
+	if on, _ := t.flag("untrustedOutput"); on {
+		i.leave(t.at("untrustedOutput"), "no equivalent, left out")
+	}
+	t.unrelated("description", "inputType", "declaresCapability")
 }
 
-// ktRisk writes the higher one of the risks of a tool and of its policy.
-func (i *importer) ktRisk(t *object, header string) {
-	risks := []string{"", "low", "medium", "high", "critical"}
-	risk, from := 0, ""
-	for _, o := range []*object{t, t.object("policy")} {
-		n := slices.Index(risks, strings.ToLower(o.text("risk")))
-		if n == -1 {
-			i.fail(o.at("risk"), "%s is none of low, medium, high, critical", tomltext.Quote(o.text("risk")))
-		}
-		if n > risk {
-			risk, from = n, o.at("risk")
-		}
+// ktRisks are the risks, from the low to the high.
+var ktRisks = []string{"low", "medium", "high", "critical"}
+
+func ktRisk(o *object) string {
+	risk := strings.ToLower(o.text("risk"))
+	if risk != "" && !slices.Contains(ktRisks, risk) {
+		o.im.fail(o.at("risk"), "%s is none of low, medium, high, critical", tomltext.Quote(risk))
 	}
-	if risk > 0 {
-		i.set(header, "risk", tomltext.Quote(risks[risk]), from)
-	}
+	return risk
 }
 
 // ktPolicy writes the grants of a tool. What isn't specified is denied, except files: for these, the workspace remains.
@@ -174,11 +199,6 @@ func (i *importer) ktPolicy(p *object, header string) {
 			i.leave(env.at("variables"), "%s is no variable of a rule; left out, so it's denied", tomltext.Quote(v))
 		}
 	}
-	for _, x := range []*object{read, write, net, env, exec} {
-		x.rest("globs")
-	}
-	fs.rest()
-	p.rest("filesystem", "network", "environment", "exec")
 }
 
 // validHost reports whether a rule can have the host.
@@ -231,10 +251,10 @@ func (i *importer) ktGlobs(o *object) (out []string) {
 	for _, g := range globs {
 		dir, all := strings.CutSuffix(g, "/**")
 		switch {
-		case path.Clean("/"+dir) != "/"+strings.Trim(dir, "/"):
-			i.leave(o.at("globs"), "%s isn't a path as it's compared there; left out, so it's denied", tomltext.Quote(g))
 		case !strings.HasPrefix(g, "/"):
 			i.leave(o.at("globs"), "%s is relative, and matches no absolute path there; left out", tomltext.Quote(g))
+		case hasDots(dir):
+			i.leave(o.at("globs"), "%s has . or .. in it, and matches as it's written there; left out, so it's denied", tomltext.Quote(g))
 		case strings.ContainsAny(dir, "*?[]{}\\\x00"):
 			i.leave(o.at("globs"), "%s is no pattern of a rule; left out, so it's denied", tomltext.Quote(g))
 		case !all:
@@ -250,3 +270,11 @@ func (i *importer) ktGlobs(o *object) (out []string) {
 func within(p string, dirs []string) bool {
 	return slices.ContainsFunc(dirs, func(d string) bool { return p == d || strings.HasPrefix(p, strings.TrimSuffix(d, "/")+"/") })
 }
+
+// hasDots reports whether an element of a path is . or ..
+func hasDots(p string) bool {
+	return slices.ContainsFunc(strings.Split(p, "/"), func(e string) bool { return e == "." || e == ".." })
+}
+
+// hasParent reports whether an element of a path is ..
+func hasParent(p string) bool { return slices.Contains(strings.Split(p, "/"), "..") }

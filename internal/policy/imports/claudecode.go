@@ -14,12 +14,18 @@ var (
 	claudeAsking = append([]string{"WebFetch", "WebSearch", "mcp__*"}, claudeEdits...)
 )
 
+// claudeReads are those that a rule about Read is about.
+var claudeReads = []string{"Glob", "Grep", "LS", "NotebookRead", "Read"}
+
 // claudeRule is a rule of permissions: a tool, and maybe a specifier.
 type claudeRule struct {
 	text, at   string
 	tool, spec string
 	hasSpec    bool
 }
+
+// claudeHost is a host of a rule for WebFetch.
+type claudeHost struct{ name, at string }
 
 // claude collects what the lists of permissions say.
 type claude struct {
@@ -33,20 +39,18 @@ type claude struct {
 
 	readDenied, editDenied []claudePath
 	grants                 []claudePath
-	hosts                  []tomltext.Keys
-	hostsFrom              []string
-	hostsDenied            []claudeHost
+	hosts, deniedHosts     []claudeHost
 	hostDenied, hostsOpen  bool
 }
 
 // claudeCode reads permissions of settings.json. Deny rules come before ask rules, and those before allow rules.
 func (i *importer) claudeCode(o *object) {
 	p := o.object("permissions")
-	o.rest("$schema", "permissions", "model", "theme", "statusLine", "includeCoAuthoredBy", "cleanupPeriodDays", "outputStyle", "spinnerTipsEnabled",
+	o.unrelated("$schema", "model", "theme", "statusLine", "includeCoAuthoredBy", "cleanupPeriodDays", "outputStyle", "spinnerTipsEnabled",
 		"alwaysThinkingEnabled", "language", "verbose", "attribution")
 	mode := p.text("defaultMode", "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
-	if p.text("disableBypassPermissionsMode", "disable") == "disable" && mode == "bypassPermissions" {
-		i.leave(p.at("defaultMode"), "bypassPermissions is disabled (disableBypassPermissionsMode): as with the mode \"default\"")
+	if p.text("disableBypassPermissionsMode", "disable") != "" && mode == "bypassPermissions" {
+		i.leave(p.at("defaultMode"), "%s disables it: the default mode applies", p.at("disableBypassPermissionsMode"))
 		mode = "default"
 	}
 	c := &claude{importer: i, ask: map[string]string{}, from: map[string]string{}, commands: map[string]*program{}, security: "allowlist"}
@@ -74,7 +78,6 @@ func (i *importer) claudeCode(o *object) {
 		c.grant(p.at("additionalDirectories"), d)
 	}
 	c.mode(mode, p.at("defaultMode"))
-	p.rest()
 	c.write(mode, p.at("defaultMode"))
 }
 
@@ -87,23 +90,52 @@ func (r claudeRule) pattern() (p string, ok bool) {
 	return p, validPattern(p)
 }
 
+// patterns returns those of all tools that a rule without a specifier denies, or asks about.
+func (r claudeRule) patterns(p string) []string {
+	switch r.tool {
+	case "Edit":
+		return claudeEdits
+	case "Read":
+		return claudeReads
+	}
+	return []string{p}
+}
+
+// unread returns why a rule allows nothing in Claude Code, "" if it does. Names are compared in any case here.
+func (r claudeRule) unread(p string) string {
+	if server, is := strings.CutPrefix(r.tool, "mcp__"); strings.Contains(r.tool, "*") && (!is || strings.Contains(before(server, "__"), "*")) {
+		return "a pattern that allows has to begin with mcp__SERVER__"
+	}
+	for _, known := range slices.Concat(claudeAsking, claudeReads, []string{"Bash"}) {
+		if known != p && toolset.Normal(known) == toolset.Normal(p) {
+			return "the tool's name is " + known
+		}
+	}
+	return ""
+}
+
+func before(s, sep string) string {
+	head, _, _ := strings.Cut(s, sep)
+	return head
+}
+
 func (c *claude) denyRule(r claudeRule) {
 	p, ok := r.pattern()
 	switch {
 	case !ok:
 		c.leave(r.at, "no tool can have the name of %s, so nothing is denied", tomltext.Quote(r.text))
 	case !r.hasSpec:
-		c.deny.deny = append(c.deny.deny, p)
+		c.deny.deny = append(c.deny.deny, r.patterns(p)...)
 	case r.tool == "Bash":
 		c.denyCommand(r)
 	case r.tool == "Read":
-		c.readDenied = append(c.readDenied, c.denied(r))
+		c.readDenied = append(c.readDenied, c.deniedPath(r))
 	case slices.Contains(claudeEdits, r.tool):
-		c.editDenied = append(c.editDenied, c.denied(r))
+		c.editDenied = append(c.editDenied, c.deniedPath(r))
 	case r.tool == "WebFetch":
 		c.hostDenied = true
 		if host, ok := strings.CutPrefix(r.spec, "domain:"); ok && validHost(host) {
-			c.hostsDenied = append(c.hostsDenied, claudeHost{host, r.at})
+			c.deniedHosts = append(c.deniedHosts, claudeHost{host, r.at})
 			return
 		}
 		c.leave(r.at, "%s names no host: WebFetch is denied in its place", tomltext.Quote(r.text))
@@ -126,7 +158,9 @@ func (c *claude) askRule(r claudeRule) {
 	case r.hasSpec:
 		c.leave(r.at, "%s: there is no rule about parts of a tool's calls, so a person is asked about each call of the tool", tomltext.Quote(r.text))
 	}
-	c.ask[p], c.from[p] = "always", r.at
+	for _, p := range r.patterns(p) {
+		c.ask[p], c.from[p] = "always", r.at
+	}
 	if r.tool == "Bash" {
 		c.bashAlone = true
 	}
@@ -137,15 +171,17 @@ func (c *claude) allowRule(r claudeRule) {
 	switch {
 	case !ok:
 		c.leave(r.at, "no tool can have the name of %s; left out", tomltext.Quote(r.text))
+	case r.unread(p) != "":
+		c.leave(r.at, "%s: %s; left out", tomltext.Quote(r.text), r.unread(p))
 	case r.tool == "Bash" && r.hasSpec:
 		c.allowCommand(r)
 	case r.tool == "Bash":
 		c.allowBash(r)
 	case r.tool == "Read" && r.hasSpec:
-		if p, exact := r.path(); exact {
-			c.grant(r.at, p.spec)
+		if g, exact := r.path(); exact {
+			c.grant(r.at, g.spec)
 		} else {
-			c.leave(r.at, "%s is no pattern of a rule; left out, so it isn't granted", tomltext.Quote(r.text))
+			c.leave(r.at, "%s isn't one folder or file; left out, so it isn't granted", tomltext.Quote(r.text))
 		}
 	case r.tool == "WebFetch" && r.hasSpec:
 		c.allowHost(r)
@@ -196,8 +232,7 @@ func (c *claude) allowHost(r claudeRule) {
 	case c.ask["WebFetch"] == "always" && c.from["WebFetch"] != "":
 		c.leave(r.at, "%s: an ask rule is about the tool; a person is asked", tomltext.Quote(r.text))
 	default:
-		c.hosts = append(c.hosts, tomltext.Keys{"host = " + tomltext.Quote(host), "allow = true"})
-		c.hostsFrom = append(c.hostsFrom, r.at)
+		c.hosts = append(c.hosts, claudeHost{host, r.at})
 	}
 }
 

@@ -128,7 +128,7 @@ func meets(args []string, others [][]string) bool {
 
 // bash writes the rules of commands. A program that a rule is about runs with the listed arguments alone; any other one is asked about.
 func (c *claude) bash() {
-	const header = "tools.Bash.access"
+	header := c.tool("Bash") + ".access"
 	names := sortedKeys(c.commands)
 	c.set(header, "default.commands", `"allow"`, "a person is asked about a command that no rule allows")
 	for _, name := range names {

@@ -10,9 +10,6 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/tomltext"
 )
 
-// claudeHost is a host of a rule.
-type claudeHost struct{ name, at string }
-
 // claudePath is a path or a pattern of a file rule.
 type claudePath struct {
 	spec string // a literal path, or a match
@@ -20,8 +17,8 @@ type claudePath struct {
 	at   string
 }
 
-// denied returns the path or pattern of a rule that denies, which is listed if it's wider than the rule.
-func (c *claude) denied(r claudeRule) claudePath {
+// deniedPath returns what a rule that denies is about. It may be wider than the rule, and is listed then.
+func (c *claude) deniedPath(r claudeRule) claudePath {
 	p, exact := r.path()
 	if !exact {
 		c.leave(r.at, "%s is no pattern of a rule: %s in its place", tomltext.Quote(r.text), tomltext.Quote(p.spec))
@@ -29,53 +26,52 @@ func (c *claude) denied(r claudeRule) claudePath {
 	return p
 }
 
-// path returns what a pattern in the form of gitignore is as a rule of toolguard's, or something wider if there's nothing exact.
+// path returns what a pattern in the form of gitignore is as a rule of toolguard's. If it isn't exact, it's wider.
 func (r claudeRule) path() (p claudePath, exact bool) {
 	spec := strings.TrimSpace(r.spec)
-	wide := func(p string, glob bool) (claudePath, bool) { return claudePath{p, glob, r.at}, false }
+	of := func(p string, glob, exact bool) (claudePath, bool) { return claudePath{p, glob, r.at}, exact }
 	anchored := strings.HasPrefix(spec, "/") || strings.HasPrefix(spec, "./") || strings.HasPrefix(spec, "~/")
 	base := "" // what comes before the pattern: "/", "~/" or the workspace
 	switch {
-	case strings.HasPrefix(spec, "//"), strings.HasPrefix(path.Clean(spec), ".."):
+	case hasParent(spec):
+		return of("/", false, false) // it may lead anywhere
+	case strings.HasPrefix(spec, "//"):
 		base, spec = "/", strings.TrimLeft(spec, "/")
 	case strings.HasPrefix(spec, "~/"):
 		base, spec = "~/", spec[2:]
 	default:
 		spec = strings.TrimPrefix(strings.TrimPrefix(spec, "./"), "/")
 	}
-	if strings.ContainsAny(spec, "?[]{}\\!\x00") {
-		if base == "" {
-			base = "."
-		}
-		return wide(base, false)
+	if strings.ContainsAny(spec, "?[]{}\\!\x00") || spec == "" {
+		return of(cleanBase(base), false, false)
 	}
 	spec = strings.TrimSuffix(strings.TrimSuffix(spec, "/**"), "/")
 	anchored = anchored || strings.Contains(strings.TrimSuffix(strings.TrimSpace(r.spec), "/"), "/")
 	literal := !strings.Contains(spec, "*")
 	switch {
 	case spec == "" || spec == "**" || spec == "*":
-		return claudePath{cleanBase(base), false, r.at}, true
+		return of(cleanBase(base), false, true)
 	case literal && anchored:
-		return claudePath{base + path.Clean(spec), false, r.at}, true
+		return of(base+path.Clean(spec), false, true)
 	case literal:
-		return claudePath{"**/" + spec, true, r.at}, true // a name alone is at any depth
+		return of("**/"+spec, true, true) // a name alone is at any depth
 	}
 	head, last, deep := strings.Cut(spec, "**/")
 	if !deep && !strings.Contains(spec, "/") && !anchored {
 		head, last, deep = "", spec, true
 	}
 	if deep && !strings.Contains(head, "*") && matchName(last) && (head == "" || strings.HasSuffix(head, "/")) {
-		return claudePath{base + head + "**/" + last, true, r.at}, true
+		return of(base+head+"**/"+last, true, true)
 	}
 	if dir, last := path.Split(spec); !strings.Contains(dir, "*") && matchName(last) {
-		return wide(base+dir+"**/"+last, true)
+		return of(base+dir+"**/"+last, true, false)
 	}
 	// The folder before the first wildcard.
 	dir := spec[:strings.Index(spec, "*")]
 	if n := strings.LastIndex(dir, "/"); n >= 0 {
-		return wide(base+dir[:n], false)
+		return of(base+dir[:n], false, false)
 	}
-	return wide(cleanBase(base), false)
+	return of(cleanBase(base), false, false)
 }
 
 func cleanBase(base string) string {
@@ -101,9 +97,10 @@ func matchName(s string) bool {
 // grant notes a folder outside the workspace that may be used, unless a deny rule could be about something in it.
 func (c *claude) grant(at, spec string) {
 	switch {
-	case strings.ContainsAny(spec, "*?[]{}\\$%\x00") || spec == "" || strings.HasPrefix(spec, "//"), strings.HasPrefix(path.Clean(spec), ".."):
+	case strings.ContainsAny(spec, "*?[]{}\\$%\x00") || spec == "" || hasParent(spec),
+		strings.HasPrefix(spec, "//"), strings.HasPrefix(spec, "~") && spec != "~" && !strings.HasPrefix(spec, "~/"):
 		c.leave(at, "%s isn't one folder by its absolute path; left out, so it isn't granted", tomltext.Quote(spec))
-	case spec == "." || !strings.HasPrefix(spec, "/") && !strings.HasPrefix(spec, "~/"):
+	case !strings.HasPrefix(spec, "/") && !strings.HasPrefix(spec, "~"):
 		// In the workspace, which is granted.
 	default:
 		c.grants = append(c.grants, claudePath{path.Clean(spec), false, at})
@@ -131,7 +128,7 @@ func (c *claude) files(edit bool) {
 	c.set(header, "default.fs", `"allow"`, "the rules here only deny")
 	for _, p := range c.editDenied {
 		k := p.keys()
-		if len(c.readDenied) == 0 { // else one could be about this, too
+		if len(c.readDenied) == 0 {
 			k.AddFlag("read", true)
 			k.AddFlag("execute", true)
 		} else {
@@ -163,6 +160,9 @@ func literalGrant(p string) tomltext.Keys {
 
 // write writes everything that was collected.
 func (c *claude) write(mode, at string) {
+	if c.from["Edit"] != "" && c.ask["Edit"] == "off" && c.from["Write"] == "" {
+		c.leave(c.from["Edit"], "\"Edit\": a person is asked about the other tools that change files")
+	}
 	ask := "on-miss"
 	if mode == "dontAsk" {
 		ask = "off"
@@ -182,14 +182,18 @@ func (c *claude) write(mode, at string) {
 		if from == "" {
 			from = "not in permissions: Claude Code asks"
 		}
-		c.set(join("tools", p), "ask", tomltext.Quote(c.ask[p]), from)
+		c.set(c.tool(p), "ask", tomltext.Quote(c.ask[p]), from)
 		if mode == "dontAsk" { // what would be asked about is denied
-			c.set(join("tools", p), "constraints.forbidden", strconv.FormatBool(c.ask[p] == "always"), at)
+			c.set(c.tool(p), "constraints.forbidden", strconv.FormatBool(c.ask[p] == "always"), at)
 		}
 	}
 	c.bash()
-	c.deniedHosts()
-	const web = "tools.WebFetch.access"
+	c.web()
+}
+
+// web writes the rules about hosts. Those that deny are in the global stage: a host of its own comes before a wildcard in one stage.
+func (c *claude) web() {
+	web := c.tool("WebFetch") + ".access"
 	if c.hostsOpen && !c.hostDenied {
 		c.set(web, "default.net", `"allow"`, c.from["WebFetch"])
 	} else {
@@ -198,19 +202,15 @@ func (c *claude) write(mode, at string) {
 			c.leave(c.from["WebFetch"], "WebFetch: deny rules are about hosts; left out, so hosts without a rule are denied")
 		}
 	}
-	for n, k := range c.hosts {
-		c.add(web+".net", k, c.hostsFrom[n])
+	for _, h := range c.hosts {
+		c.add(web+".net", tomltext.Keys{"host = " + tomltext.Quote(h.name), "allow = true"}, h.at)
 	}
-}
-
-// deniedHosts writes the hosts that are denied to the global stage, as files: within a stage, a rule for one host wins over one for many.
-func (c *claude) deniedHosts() {
 	const header = "authorities.global.access"
-	for n, host := range c.hostsDenied {
-		if n == 0 {
-			c.set(header, "default.net", `"allow"`, "the rules here only deny")
-		}
-		c.add(header+".net", tomltext.Keys{"host = " + tomltext.Quote(host.name)}, host.at)
+	if len(c.deniedHosts) > 0 {
+		c.set(header, "default.net", `"allow"`, "the rules here only deny")
+	}
+	for _, h := range c.deniedHosts {
+		c.add(header+".net", tomltext.Keys{"host = " + tomltext.Quote(h.name)}, h.at)
 	}
 }
 

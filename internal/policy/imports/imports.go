@@ -62,44 +62,26 @@ func Import(from, file string, src []byte) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	im := &importer{file: file, byName: map[string]*table{}, noted: map[string]bool{}}
+	im := &importer{file: file, byName: map[string]*table{}, noted: map[string]bool{}, byPath: map[string]*object{}}
 	im.set("", "version", "1")
 	im.set("", "name", tomltext.Quote(cmp.Or(strings.TrimSuffix(path.Base(file), path.Ext(file)), from)))
 	formats[i].do(im, im.object(m, ""))
-	for _, o := range im.objects {
-		if !im.hasLeft(o.path) {
-			o.rest()
-		}
-	}
 	if im.err != nil {
 		return nil, fmt.Errorf("%s: %w", file, im.err)
 	}
-	return &Result{Policy: im.text(from), Tools: im.tools(), Left: im.left}, nil
+	im.leaveUnread()
+	return &Result{Policy: im.text(from), Tools: im.tools, Left: im.left}, nil
 }
 
 // maxTools is how many policies of tools a caller tries.
 const maxTools = 200
 
-// tools returns the names of the tools that have a table.
-func (i *importer) tools() (names []string) {
-	for _, t := range i.tables {
-		rest, ok := strings.CutPrefix(strings.Trim(t.header, "[]"), "tools.")
-		name := tableName(rest)
-		if ok && !strings.Contains(name, "*") && !slices.Contains(names, name) && len(names) < maxTools {
-			names = append(names, name)
-		}
+// tool returns the header of a tool's table, and notes the tool's name.
+func (i *importer) tool(name string) string {
+	if !strings.Contains(name, "*") && !slices.Contains(i.tools, name) && len(i.tools) < maxTools {
+		i.tools = append(i.tools, name)
 	}
-	return names
-}
-
-// tableName returns the first key of a header's rest.
-func tableName(rest string) string {
-	if quoted, ok := strings.CutPrefix(rest, `"`); ok {
-		name, _, _ := strings.Cut(quoted, `"`)
-		return name
-	}
-	name, _, _ := strings.Cut(rest, ".")
-	return name
+	return join("tools", name)
 }
 
 // importer writes the policy of one file.
@@ -107,26 +89,19 @@ type importer struct {
 	file   string
 	tables []*table
 	byName map[string]*table
+	tools  []string // the names of those that have a table
 	left   []string
+	noted  map[string]bool // the lines of left
+	err    error           // the first one
 
-	objects []*object // all that were read of the source
-
-	noted map[string]bool // the lines of left
-	err   error           // the first one
+	objects []*object // all tables of the source that were looked at
+	byPath  map[string]*object
 }
 
 func (i *importer) fail(key, format string, args ...any) {
 	if i.err == nil {
 		i.err = fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...))
 	}
-}
-
-// hasLeft reports whether a table, or one around it, is listed as a whole.
-func (i *importer) hasLeft(path string) bool {
-	return slices.ContainsFunc(i.left, func(line string) bool {
-		key, _, _ := strings.Cut(line, ": ")
-		return strings.HasPrefix(path+".", key+".")
-	})
 }
 
 // leave notes what has no equivalent, and what was written in its place.

@@ -12,10 +12,13 @@ import (
 
 // jp reads JP's configuration: conversation.tools, with the grants of its RFD 076.
 func (i *importer) jp(o *object) {
-	o.rest("conversation", "assistant", "style", "editor", "user", "inherit", "config_load_paths", "extends", "template", "providers")
+	o.unrelated("assistant", "style", "editor", "user", "template", "providers")
+	if on, given := o.flag("inherit"); given && on {
+		i.leave("inherit", "other files aren't read: what they add is missing")
+	}
 	conversation := o.object("conversation")
 	tools := conversation.object("tools")
-	conversation.rest("title", "attachments", "default_id", "start_local", "tools")
+	conversation.unrelated("title", "attachments", "default_id", "start_local")
 	defaults := tools.object("*")
 	on, run := jpEnabled(defaults, true), jpRun(defaults, "")
 	i.note("approvals", "A tool with ask = \"always\" waits for a person. There is no list of allowed commands.")
@@ -34,7 +37,7 @@ func (i *importer) jp(o *object) {
 			names = append(names, name)
 		}
 	}
-	defaults.rest("style", "enable", "run", "cancellation_response")
+	defaults.unrelated("style", "cancellation_response")
 	i.set("authorities.global", "allow", tomltext.Strings(names), "conversation.tools.*.enable")
 }
 
@@ -52,7 +55,6 @@ func jpEnabled(t *object, otherwise bool) bool {
 		return false
 	}
 	own := t.object("enable")
-	own.rest("allow_toggle", "state")
 	if on, given := own.flag("state"); given {
 		return on
 	}
@@ -87,9 +89,10 @@ func (i *importer) jpTool(t *object, key, run string) string {
 	}
 	if !toolset.ValidName(name) {
 		i.leave(t.path, "no tool can have this name: it stays invisible")
+		t.listed()
 		return ""
 	}
-	header := join("tools", name)
+	header := i.tool(name)
 	if kind != "" {
 		i.set(header, "source", tomltext.Quote(kind), t.at("source"))
 	}
@@ -101,7 +104,7 @@ func (i *importer) jpTool(t *object, key, run string) string {
 	if kind == "local" || kind == "" {
 		i.jpAccess(t.object("access"), header)
 	}
-	t.rest("summary", "description", "examples", "parameters", "style", "format", "questions", "options", "cancellation_response", "enable")
+	t.unrelated("summary", "description", "examples", "parameters", "style", "format", "questions", "options", "cancellation_response")
 	return name
 }
 
@@ -163,10 +166,8 @@ func (i *importer) jpAccess(a *object, header string) {
 		k := tomltext.Keys{"name = " + tomltext.Quote(name)}
 		on, _ := r.flag("read")
 		k.AddFlag("read", on)
-		r.rest()
 		i.add(access+".env", k, r.path)
 	}
-	a.rest()
 }
 
 // jpRules returns a list of rules, which may be written with a strategy.
@@ -179,19 +180,20 @@ func jpRules(a *object, key string) []*object {
 	a.read[key] = true
 	own.text("strategy", "append", "prepend", "replace", "dedup")
 	list := own.objects("value")
-	own.rest("discard_when_merged", "dedup")
+	own.unrelated("discard_when_merged", "dedup")
 	return list
 }
 
 func (i *importer) jpPath(r *object, access string) {
 	p := r.text("path")
 	clean := path.Clean(p)
-	if p == "" || strings.HasPrefix(p, "/") || clean == ".." || strings.HasPrefix(clean, "../") {
+	if p == "" || strings.HasPrefix(p, "/") || hasParent(p) {
 		i.fail(r.at("path"), "it isn't a path in the workspace")
 		return
 	}
 	if external, _ := r.flag("external"); external {
 		i.leave(r.path, "external: what a symlink out of the workspace leads to has to be approved there; left out")
+		r.listed()
 		return
 	}
 	k := literalPath(clean)
@@ -202,7 +204,6 @@ func (i *importer) jpPath(r *object, access string) {
 			k.Add(c, "false")
 		}
 	}
-	r.rest()
 	i.add(access+".fs", k, r.path)
 }
 
@@ -234,6 +235,5 @@ func (i *importer) jpHost(r *object, access string) {
 		i.note(access, "path_prefix is enforced on https only with a certificate made for the session. Without, write scheme = \"http\" in the rules.")
 		i.set(access, "tls_intercept", "true")
 	}
-	r.rest()
 	i.add(access+".net", k, r.path)
 }

@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -25,11 +26,8 @@ func (i *importer) llmProxy(o *object) {
 		list = nil
 	}
 	i.proxyPolicies(list)
-	if reactor != o {
-		reactor.rest("enabled", "access_policies")
-	}
-	session.rest("tool_call_reactor", "cleanup_enabled", "cleanup_interval", "default_interactive_mode", "session_continuity")
-	o.rest("sandboxing", "session", "access_policies", "enabled", "host", "port", "logging", "backends", "model_defaults", "failover_routes", "proxy_timeout",
+	session.unrelated("cleanup_enabled", "cleanup_interval", "default_interactive_mode", "session_continuity")
+	o.unrelated("enabled", "host", "port", "logging", "backends", "model_defaults", "failover_routes", "proxy_timeout",
 		"command_prefix", "empty_response", "default_backend", "identity")
 }
 
@@ -56,10 +54,7 @@ func (i *importer) proxyGate(g *object, given bool) {
 	for _, key := range []string{"default_tool_patterns", "custom_tool_patterns"} {
 		list, _ := g.texts(key)
 		for _, re := range list {
-			e := expressionOf(re)
-			if patterns = append(patterns, e.anywhere()...); !e.exact {
-				i.leave(g.at(key), "%s is no pattern; a wider one is written, so more tools are checked", tomltext.Quote(re))
-			}
+			patterns = append(patterns, i.anywhere(g.at(key), re, "more tools are checked")...)
 		}
 		if len(list) > 0 {
 			from = append(from, g.at(key))
@@ -75,7 +70,6 @@ func (i *importer) proxyGate(g *object, given bool) {
 	if names, _ := g.texts("path_parameter_names"); len(names) > 0 {
 		i.proxyParameters(g.at("path_parameter_names"), names)
 	}
-	g.rest("enabled", "strict_mode", "allow_parent_access")
 }
 
 // proxyParameters writes the names of arguments that are paths. Those whose role is built in keep it.
@@ -99,13 +93,30 @@ func (i *importer) proxyParameters(at string, names []string) {
 func (i *importer) whole(at string, list []string, without string) []string {
 	var out []string
 	for _, re := range list {
-		own := expressionOf(re).whole()
-		if own == nil {
+		e := expressionOf(re)
+		own := e.whole()
+		switch {
+		case own == nil:
 			i.leave(at, "%s is no pattern; left out: %s", tomltext.Quote(re), without)
+		case len(own) < len(e.patterns):
+			i.leave(at, "%s has names that no tool can have; left out", tomltext.Quote(re))
 		}
 		out = append(out, own...)
 	}
 	return unique(out)
+}
+
+// anywhere returns the patterns of the names that an expression is found in.
+func (i *importer) anywhere(at, re, wider string) []string {
+	e := expressionOf(re)
+	own := e.anywhere()
+	switch {
+	case !e.exact:
+		i.leave(at, "%s is no pattern; a wider one is written, so %s", tomltext.Quote(re), wider)
+	case len(own) < len(e.patterns):
+		i.leave(at, "%s has names that no tool can have; left out", tomltext.Quote(re))
+	}
+	return own
 }
 
 // proxyPolicy is one entry of access_policies.
@@ -135,12 +146,12 @@ func (i *importer) proxyPolicies(list []*object) {
 		}
 		policies[n] = p
 	}
-	slices.SortStableFunc(policies, func(a, b proxyPolicy) int { return int(max(-1, min(1, b.priority-a.priority))) })
+	slices.SortStableFunc(policies, func(a, b proxyPolicy) int { return cmp.Compare(b.priority, a.priority) })
 	stages, order, selectors := map[string]*stage{}, []string{}, map[[2]string]string{}
 	for _, p := range policies {
 		if by, shadowed := selectors[[2]string{p.model, p.agent}]; shadowed {
 			i.leave(p.path, "%s is for the same models and agents, and decides; left out", by)
-			p.read = map[string]bool{}
+			p.listed()
 			continue
 		}
 		selectors[[2]string{p.model, p.agent}] = p.path
@@ -182,8 +193,8 @@ func (i *importer) proxyStage(p proxyPolicy) string {
 		i.leave(p.at("model_pattern"), "%s names no provider: written for every model", tomltext.Quote(p.model))
 		return header
 	}
-	if m[2] != "" && m[2] != ".*" {
-		i.leave(p.at("model_pattern"), "%s: written for every model of the provider %s", tomltext.Quote(p.model), m[1])
+	if m[2] != "" && m[2] != ".*" || p.model[0] != '^' {
+		i.leave(p.at("model_pattern"), "%s: written for every model of the provider %s, and for no other one whose name ends so", tomltext.Quote(p.model), m[1])
 	}
 	return header + "." + join("providers", strings.ToLower(m[1]))
 }
@@ -198,10 +209,7 @@ func (i *importer) proxyRules(p proxyPolicy, s *stage) {
 		s.restrict(i.whole(p.at("allowed_patterns"), allowed, "these tools aren't allowed"))
 	case "allow":
 		for _, re := range blocked {
-			e := expressionOf(re)
-			if s.deny = append(s.deny, e.anywhere()...); !e.exact {
-				i.leave(p.at("blocked_patterns"), "%s is no pattern; a wider one is written, so more tools are denied", tomltext.Quote(re))
-			}
+			s.deny = append(s.deny, i.anywhere(p.at("blocked_patterns"), re, "more tools are denied")...)
 		}
 		if len(allowed) > 0 && len(blocked) > 0 {
 			i.leave(p.at("allowed_patterns"), "a tool that is also blocked stays blocked here")
@@ -209,5 +217,4 @@ func (i *importer) proxyRules(p proxyPolicy, s *stage) {
 	default:
 		i.fail(p.at("default_policy"), "it isn't given")
 	}
-	p.rest()
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/tomltext"
 )
 
-// object is a table of the source. It knows which of its keys were read, so that none is dropped in silence.
+// object is a table of the source. It knows which of its keys were read, and the importer lists the others at the end, so that none is
+// dropped in silence.
 type object struct {
 	im   *importer
 	path string
 	m    map[string]any
 	read map[string]bool
-	sub  map[string]*object
 }
 
 func (o *object) at(key string) string {
@@ -90,20 +90,19 @@ func (o *object) texts(key string) (list []string, given bool) {
 }
 
 // object returns a table, an empty one where it isn't given.
-func (o *object) object(key string) *object {
-	if o.sub[key] == nil {
-		o.sub[key] = o.im.object(o.get(key), o.at(key))
-	}
-	return o.sub[key]
-}
+func (o *object) object(key string) *object { return o.im.object(o.get(key), o.at(key)) }
 
+// object returns the table at a path, the same one each time.
 func (i *importer) object(v any, path string) *object {
 	m, ok := v.(map[string]any)
 	if v != nil && !ok {
 		i.fail(path, "it isn't a table")
 	}
-	o := &object{im: i, path: path, m: m, read: map[string]bool{}, sub: map[string]*object{}}
-	i.objects = append(i.objects, o)
+	if o := i.byPath[path]; o != nil {
+		return o
+	}
+	o := &object{im: i, path: path, m: m, read: map[string]bool{}}
+	i.byPath[path], i.objects = o, append(i.objects, o)
 	return o
 }
 
@@ -124,12 +123,23 @@ func (o *object) objects(key string) []*object {
 // keys returns the names of the keys in order.
 func (o *object) keys() []string { return slices.Sorted(maps.Keys(o.m)) }
 
-// rest lists the keys that weren't read, except those that say nothing about what tools may do. Import calls it for every table.
-func (o *object) rest(unrelated ...string) {
-	for _, key := range o.keys() {
-		if o.m[key] != nil && !o.read[key] && !slices.Contains(unrelated, key) {
-			o.im.leave(o.at(key), "no equivalent, left out")
-		}
+// unrelated marks keys that say nothing about what tools may do, with all that is in them.
+func (o *object) unrelated(keys ...string) {
+	for _, key := range keys {
 		o.read[key] = true
+	}
+}
+
+// listed marks all keys: one line is about the whole table.
+func (o *object) listed() { o.unrelated(o.keys()...) }
+
+// leaveUnread lists the keys of all tables that weren't read.
+func (i *importer) leaveUnread() {
+	for _, o := range i.objects {
+		for _, key := range o.keys() {
+			if o.m[key] != nil && !o.read[key] {
+				i.leave(o.at(key), "no equivalent, left out")
+			}
+		}
 	}
 }

@@ -22,6 +22,24 @@ var openClawGroups = map[string][]string{
 	},
 }
 
+// openClawMore are the tools that later versions of OpenClaw have in a group, or call by another name. They are denied with it, and never
+// allowed.
+var openClawMore = map[string][]string{
+	"group:runtime": {"code_execution"},
+	"group:web":     {"x_search"},
+	"group:sessions": {
+		"sessions", "sessions_search", "sessions_yield", "conversations_*", "subagents", "session_status", "suggest_task", "dismiss_task",
+	},
+	"group:ui":         {"screen", "theme", "dashboard", "terminal", "portal", "show_widget"},
+	"group:automation": {"heartbeat_respond", "automations", "plugins", "openclaw"},
+	"group:nodes":      {"computer"},
+	"group:agents":     {"get_goal", "create_goal", "update_goal", "progress_card", "ask_user", "skill_workshop"},
+	"group:media":      {"view_image", "image_generate", "music_generate", "video_generate", "transcripts", "tts", "pdf"},
+	"cron":             {"automations"},
+	"image":            {"view_image"},
+	"update_plan":      {"progress_card"},
+}
+
 var builtinGroups = []string{"all", "plugins", "fs", "runtime", "memory", "web", "sessions", "messaging", "ui", "automation", "clawdbot"}
 
 // clawProfile are the built-in profiles.
@@ -46,42 +64,57 @@ func (i *importer) openClaw(o *object, old bool) {
 		return
 	}
 	c := &claw{importer: i, old: old}
-	entries := o.object("plugins").object("entries")
-	c.plugins = entries.keys()
-	entries.rest(c.plugins...)
-	o.rest("$schema", "meta", "wizard", "ui", "logging", "models", "auth", "update", "talk", "web", "tools", "agents", "env")
-	tools, agents := o.object("tools"), o.object("agents")
-	c.choices(`{ fs = "deny", net = "deny", commands = "allow" }`)
+	o.unrelated("$schema", "meta", "wizard", "ui", "logging", "models", "auth", "update", "talk", "web", "env")
+	plugins, tools, agents := o.object("plugins"), o.object("tools"), o.object("agents")
+	c.plugins = plugins.object("entries").keys()
+	list, defaults := agents.objects("list"), agents.object("defaults")
+	box := c.box(defaults.object("sandbox"), clawBox{})
+	c.choices(box.workspace())
 	global, also := c.stage(tools, "tools")
 	global.profile, global.also = c.profile(tools), also
+	c.disabled(plugins, &global)
 	global.write(i, "authorities.global")
 	c.providers(tools, "authorities.global", nil)
 	c.exec(tools.object("exec"), "approvals")
-	c.sandbox(tools.object("sandbox").object("tools"), agents.object("defaults").object("sandbox"))
-	sub, _ := c.stage(tools.object("subagents").object("tools"), "tools.subagents.tools")
+	c.sandbox(tools.object("sandbox").object("tools"), box, list)
+	subTools := tools.object("subagents").object("tools")
+	sub, also := c.stage(subTools, "tools.subagents.tools")
+	c.unused(subTools, also)
 	sub.write(i, "authorities.subagent")
-	defaults := agents.object("defaults")
-	if depth := defaults.object("subagents").number("maxSpawnDepth"); depth > 0 {
+	subagents := defaults.object("subagents")
+	if depth := subagents.number("maxSpawnDepth"); depth > 0 {
 		i.set("authorities.subagent", "max_depth", strconv.Itoa(depth), "agents.defaults.subagents.maxSpawnDepth")
 	}
-	list := agents.objects("list")
+	subagents.unrelated("maxConcurrent", "archiveAfterMinutes", "model", "thinking")
+	defaults.unrelated("workspace", "model", "models", "imageModel", "userTimezone", "timeFormat", "thinkingDefault", "verboseDefault", "heartbeat",
+		"compaction", "contextTokens", "contextPruning", "memorySearch", "humanDelay", "typingMode")
 	for _, a := range list {
-		c.agent(a, tools, &global)
+		c.agent(a, tools, &global, box)
 	}
 	c.patches(tools.object("exec").object("applyPatch"))
-	tools.rest("profile", "allow", "alsoAllow", "deny", "byProvider", "sandbox", "subagents", "exec", "media", "links", "loopDetection")
-	agents.rest("defaults", "list")
+	tools.unrelated("media", "links", "loopDetection")
 	c.groups()
 	for _, name := range openClawOwn {
-		i.set(join("tools", name), "owner_only", "true", "only the owner may use this tool, whatever the configuration says")
+		i.set(c.tool(name), "owner_only", "true", "only the owner may use this tool, whatever the configuration says")
 	}
 }
 
-// choices writes what the source leaves open: it has no rules for files, hosts and variables.
-func (i *importer) choices(defaults string) {
+// choices writes what the source leaves open: it has no rules for files, hosts and variables. workspace is "rw", "ro" or "none".
+func (i *importer) choices(workspace string) {
 	i.note("access", "The source has no rules for files, hosts, variables and programs: each tool has all. This is toolguard's default instead.")
-	i.set("access", "default", defaults)
-	i.add("access.fs", tomltext.Keys{`path = "."`, "read = true", "write = true", "execute = true"})
+	i.set("access", "default", `{ fs = "deny", net = "deny", commands = "allow" }`)
+	if workspace != "none" {
+		i.add("access.fs", workspaceGrant(workspace))
+	}
+}
+
+// workspaceGrant is the rule of the workspace.
+func workspaceGrant(access string) tomltext.Keys {
+	k := tomltext.Keys{`path = "."`}
+	k.AddFlag("read", access != "none")
+	k.AddFlag("write", access == "rw")
+	k.AddFlag("execute", access != "none")
+	return k
 }
 
 func (c *claw) profile(t *object) string {
@@ -149,7 +182,14 @@ func (c *claw) denied(list []string, at string) (out []string) {
 			own, ok = "*", true
 		}
 		if ok {
-			out = append(out, own)
+			if out = append(out, own); !c.old {
+				out = append(out, openClawMore[own]...)
+			}
+			if own == "group:openclaw" { // it has the others
+				for _, group := range sortedKeys(openClawMore) {
+					out = append(out, openClawMore[group]...)
+				}
+			}
 			continue
 		}
 		c.leave(at, "no tool can have the name %s, so nothing is denied", tomltext.Quote(e))
@@ -174,16 +214,15 @@ func (c *claw) providers(t *object, header string, from *object) {
 		if s.profile != "" && s.filters {
 			c.leave(p.path, "profile and allow together: both apply")
 		}
-		p.rest("profile", "allow", "alsoAllow", "deny")
 		s.write(c.importer, header+"."+join("providers", name))
 	}
 }
 
 // agent writes the stage of an agent. What it doesn't say of profile and alsoAllow is that of all.
-func (c *claw) agent(a, all *object, global *stage) {
+func (c *claw) agent(a, all *object, global *stage, box clawBox) {
 	id := a.text("id")
-	if id == "" {
-		c.fail(a.at("id"), "an agent has no id")
+	if id == "" || strings.Contains(id, "*") {
+		c.fail(a.at("id"), "%s is no agent's id", tomltext.Quote(id))
 		return
 	}
 	t := a.object("tools")
@@ -207,78 +246,28 @@ func (c *claw) agent(a, all *object, global *stage) {
 			c.leave(t.path, "profile and allow: alsoAllow of all agents isn't added to the profile, which allows less")
 		}
 	}
-	if box := t.object("sandbox").object("tools"); len(box.m) > 0 {
-		own, _ := c.stage(box, box.path)
-		c.leave(box.path, "a sandbox's tools are the same for all agents here: written for the agent, also where it has no sandbox")
+	c.agentBox(a.object("sandbox"), header, box)
+	if boxed := t.object("sandbox").object("tools"); len(boxed.m) > 0 {
+		own, also := c.stage(boxed, boxed.path)
+		c.unused(boxed, also)
+		c.leave(boxed.path, "a sandbox's tools are the same for all agents here: written for the agent, also where it has no sandbox")
 		s.deny = append(s.deny, own.deny...)
 		if own.filters {
 			s.restrict(own.allow)
 		}
 	}
 	s.write(c.importer, header)
-	if box := a.object("sandbox"); box.text("mode") != "off" {
-		c.workspace(box, header)
-	}
 	c.providers(t, header, all)
 	if exec := t.object("exec"); len(exec.m) > 0 {
 		c.exec(exec, join("approvals", "agents", id))
-		exec.rest("security", "ask", "mode", "applyPatch", "host", "node", "timeoutSec", "backgroundMs", "notifyOnExit", "cleanupMs")
 	}
-	t.rest("profile", "allow", "alsoAllow", "deny", "byProvider", "sandbox", "exec")
-	a.rest("id", "tools", "default", "name", "workspace", "agentDir", "model", "identity", "sandbox", "heartbeat", "skills", "groupChat", "memorySearch", "humanDelay")
-}
-
-// The lists of OpenClaw's sandbox, where the configuration has none.
-var (
-	sandboxDeny  = []string{"browser", "canvas", "nodes", "cron", "gateway"}
-	sandboxAllow = []string{
-		"exec", "process", "read", "write", "edit", "apply_patch", "image", "sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "session_status",
-	}
-)
-
-// workspace restricts a stage to what the sandbox's tools may do in the workspace.
-func (c *claw) workspace(box *object, header string) {
-	keys := tomltext.Keys{`path = "."`}
-	switch box.text("workspaceAccess", "", "none", "ro", "rw") {
-	case "", "rw":
-		return
-	case "ro":
-		keys = append(keys, "read = true", "execute = true")
-	}
-	c.set(header+".access", "default.fs", `"allow"`, "the rule here only denies")
-	c.add(header+".access.fs", keys, box.at("workspaceAccess"))
-}
-
-func (c *claw) sandbox(t, defaults *object) {
-	mode := defaults.text("mode")
-	if mode != "" && mode != "off" {
-		c.workspace(defaults, "authorities.sandbox")
-	} else {
-		defaults.rest("workspaceAccess") // of a sandbox that isn't used
-	}
-	s, _ := c.stage(t, t.path)
-	if !t.has("allow") && !t.has("deny") && (mode == "" || mode == "off") {
-		return
-	}
-	if !t.has("allow") {
-		s.filters, s.allow = true, sandboxAllow
-		s.from = append(s.from, "the allowed tools are the default")
-	}
-	if !t.has("deny") {
-		s.from = append(s.from, "the denied tools are the default")
-		for _, e := range sandboxDeny {
-			if !slices.Contains(s.allow, e) {
-				s.deny = append(s.deny, e)
-			}
-		}
-	}
-	s.write(c.importer, "authorities.sandbox")
+	a.unrelated("default", "name", "workspace", "agentDir", "model", "identity", "heartbeat", "groupChat", "memorySearch", "humanDelay")
 }
 
 // patches writes which models see apply_patch.
 func (c *claw) patches(p *object) {
 	if on, given := p.flag("enabled"); given && !on {
-		c.set("tools.apply_patch", "constraints.forbidden", "true", p.at("enabled"))
+		c.set(c.tool("apply_patch"), "constraints.forbidden", "true", p.at("enabled"))
 	}
 	if list, given := p.texts("allowModels"); given && len(list) > 0 {
 		models := []string{}
@@ -288,9 +277,8 @@ func (c *claw) patches(p *object) {
 			}
 			models = append(models, m)
 		}
-		c.set("tools.apply_patch", "models", `{ strategy = "replace", value = `+tomltext.Strings(models)+" }", p.at("allowModels"))
+		c.set(c.tool("apply_patch"), "models", `{ strategy = "replace", value = `+tomltext.Strings(models)+" }", p.at("allowModels"))
 	}
-	p.rest("enabled", "allowModels")
 }
 
 // groups writes the groups that were used and aren't built in.

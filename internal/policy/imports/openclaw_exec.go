@@ -30,17 +30,14 @@ func (c *claw) exec(e *object, header string) {
 		}
 	}
 	all := header == "approvals"
+	e.unrelated("node", "timeoutSec", "backgroundMs", "notifyOnExit", "cleanupMs")
 	if all && c.old && security == "" && ask == "" {
-		e.rest("applyPatch", "host", "node", "timeoutSec", "backgroundMs", "notifyOnExit", "cleanupMs", "pathPrepend")
 		return
 	}
 	if all && (security == "" || ask == "") {
 		c.note(header, `The source's own defaults are security "full" and ask "off": each command runs, and nobody is asked.`)
 	}
 	c.approvals(header, e, map[string]string{"security": security, "ask": ask}, all)
-	if all {
-		e.rest("applyPatch", "host", "node", "timeoutSec", "backgroundMs", "notifyOnExit", "cleanupMs", "pathPrepend")
-	}
 }
 
 // approvalDefaults are toolguard's own.
@@ -72,7 +69,7 @@ func (i *importer) execApprovals(o *object) {
 	}
 	agents, defaults := o.object("agents"), o.object("defaults")
 	every := agents.object("*")
-	i.choices(`{ fs = "deny", net = "deny", commands = "allow" }`)
+	i.choices("rw")
 	i.note("approvals", `The source's own defaults are security "full", ask "off" and askFallback "full": each command runs, and nobody is asked.`)
 	base := execSettings(every, execSettings(defaults, nil))
 	i.approvals("approvals", defaults, base, true)
@@ -90,11 +87,8 @@ func (i *importer) execApprovals(o *object) {
 		i.approvals(join("approvals", "agents", id), a, execSettings(a, nil), false)
 		i.skills(a)
 		i.allowlist(a.objects("allowlist"), listFor(id, own, base), a.at("allowlist"))
-		a.rest()
 	}
-	every.rest()
-	defaults.rest()
-	o.rest("version", "socket", "agents", "defaults")
+	o.unrelated("socket")
 }
 
 // execSettings are the settings of a table, over others.
@@ -139,7 +133,7 @@ func (i *importer) allowlist(entries []*object, header, at string) {
 	}
 	for _, e := range entries {
 		pattern, args := e.text("pattern"), e.text("argPattern")
-		e.rest("id", "source", "commandText", "lastUsedAt", "lastUsedCommand", "lastResolvedPath")
+		e.unrelated("id", "source", "commandText", "lastUsedAt", "lastUsedCommand", "lastResolvedPath")
 		switch {
 		case args != "":
 			i.leave(e.at("argPattern"), "arguments are listed one by one, not by an expression; left out, so a person is asked")

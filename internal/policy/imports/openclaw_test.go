@@ -3,11 +3,14 @@ package imports
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool/gate"
 )
 
@@ -106,7 +109,7 @@ func TestOpenClawDecidesAsTheModel(t *testing.T) {
 	}{
 		{"openclaw", "openclaw-agents.json5", 0, false},
 		{"openclaw", "openclaw-sandbox.json5", 5, true},
-		{"openclaw", "openclaw-open.json5", 0, false},
+		{"openclaw", "openclaw-open.json5", 1, false},
 		{"clawdbot", "clawdbot-layers.json5", 0, false},
 		{"clawdbot", "clawdbot-group.json5", 0, false},
 		{"clawdbot", "clawdbot-full.json5", 0, false},
@@ -191,4 +194,28 @@ func TestExecApprovalsDecideAsTheModel(t *testing.T) {
 		}
 	}
 	im.enough()
+}
+
+// The profiles and groups that an import relies on are those that are built in.
+func TestBuiltinProfilesAndGroups(t *testing.T) {
+	text, err := os.ReadFile("../policyfile/builtin/tools.toml")
+	childtest.Must(t, err)
+	builtin, err := readTOML(text)
+	childtest.Must(t, err)
+	profiles, _ := get(builtin, "profiles").(map[string]any)
+	for name, p := range profiles {
+		if want := texts(get(p, "allow")); !slices.Equal(clawProfile[name], want) {
+			t.Errorf("profile %s: %q, not %q", name, clawProfile[name], want)
+		}
+	}
+	for name := range clawProfile {
+		if profiles[name] == nil {
+			t.Errorf("profile %s isn't built in", name)
+		}
+	}
+	groups, _ := get(builtin, "groups").(map[string]any)
+	want := append(sortedKeys(groups), toolset.GroupAll, toolset.GroupPlugins)
+	if got := slices.Sorted(slices.Values(builtinGroups)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Errorf("groups: %q, not %q", got, want)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/lazy"
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 )
 
@@ -19,10 +20,13 @@ type expression struct {
 	begins, ends bool // it's anchored there
 }
 
+// otherDialect finds what Python reads in another way than package syntax, or not at all.
+var otherDialect = lazy.Regexp(`\\[QECz]|\{,|\(\?[A-Za-z-]*U|\(\?<|\[:|\[\[`)
+
 // expressionOf translates a regular expression: literals, ".*", "." and alternatives. In place of anything else there's a "*".
 func expressionOf(re string) expression {
 	tree, err := syntax.Parse(re, syntax.Perl)
-	if err != nil {
+	if err != nil || otherDialect().MatchString(re) {
 		return expression{}
 	}
 	e := expression{exact: true}
@@ -54,7 +58,7 @@ func (e *expression) walk(re *syntax.Regexp, first, last bool) []string {
 		e.exact = e.exact && last
 		return []string{""}
 	case syntax.OpLiteral:
-		e.exact = e.exact && !slices.Contains(re.Rune, '*') // which stands for every text in a pattern
+		e.exact = e.exact && !slices.Contains(re.Rune, '*') // of a pattern, that's any text
 		return []string{string(re.Rune)}
 	case syntax.OpCapture:
 		return e.walk(re.Sub[0], first, last)
@@ -70,7 +74,6 @@ func (e *expression) walk(re *syntax.Regexp, first, last bool) []string {
 		return out
 	case syntax.OpCharClass:
 		if list := classOf(re.Rune); list != nil {
-			e.exact = e.exact && !slices.Contains(list, "*")
 			return list
 		}
 	case syntax.OpQuest:
@@ -107,7 +110,7 @@ func (e *expression) concat(parts []*syntax.Regexp, first, last bool) []string {
 func classOf(ranges []rune) (out []string) {
 	for i := 0; i+1 < len(ranges); i += 2 {
 		for r := ranges[i]; r <= ranges[i+1]; r++ {
-			if out = append(out, string(r)); len(out) > 4 {
+			if out = append(out, string(r)); len(out) > 4 || r == '*' {
 				return nil
 			}
 		}
