@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/tool/gate"
 )
 
 // Input that isn't what it should be is an error, and no policy.
@@ -99,6 +100,29 @@ func FuzzImport(f *testing.F) {
 			t.Errorf("%s %q: %s\n%s", format.name, text, err, r.Policy)
 		}
 	})
+}
+
+// OpenClaw and Claude Code ask about a command line that they don't read. Here, it's read, and what it does decides.
+func TestCommandLinesAreRead(t *testing.T) {
+	for _, x := range []struct {
+		from, fixture, tool, agent, listed, other string
+		unlisted                                  int
+	}{
+		{"openclaw", "openclaw-approvals.json", "exec", "main", "/bin/ls src", "head src/a", ask},
+		{"claude-code", "claude-code-project.json", "Bash", "", "git diff x", "curl x", deny},
+	} {
+		t.Run(x.from, func(t *testing.T) {
+			im := importFixture(t, x.from, x.fixture)
+			for line, want := range map[string]int{
+				x.listed + " $(" + x.listed + ")": allow, x.listed + " > src/b": allow, x.listed + "\n" + x.listed: allow,
+				x.listed + " $(" + x.other + ")": x.unlisted, x.listed + " > /root/b": deny, x.listed + "\n" + x.other: x.unlisted,
+			} {
+				if got := im.call(x.tool, gate.Call{Agent: x.agent}, "command", line); got != want {
+					t.Errorf("%q: %d, not %d", line, got, want)
+				}
+			}
+		})
+	}
 }
 
 // A rule for each command makes rules for some of them unnecessary, in either order, unless one denies or asks.

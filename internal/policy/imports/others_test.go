@@ -1,7 +1,6 @@
 package imports
 
 import (
-	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -38,6 +37,8 @@ func TestAgentsKtDecidesAsTheModel(t *testing.T) {
 					}
 					if get(x, "policy") != nil {
 						im.askKtHosts(x, name)
+						im.askKtEnvironment(x, name)
+						im.askKtPrograms(x, name)
 					}
 					forbidden, _ := get(x, "constraints", "forbidden").(bool)
 					shared := name == "shared" || agent == "tester" // two policies; lists of skills
@@ -46,9 +47,7 @@ func TestAgentsKtDecidesAsTheModel(t *testing.T) {
 					im.same(verdict(im.visibleTo(caller, name+"_other")), deny, false, "another tool for %s", agent)
 				}
 			}
-			if im.asked < 170 || im.equal*2 < im.asked {
-				t.Errorf("%d questions, %d equal", im.asked, im.equal)
-			}
+			im.enough(50)
 		})
 	}
 }
@@ -60,7 +59,7 @@ func (im *imported) askKtFiles(x any, name string) {
 	matches := func(globs []string, p string) bool {
 		return slices.ContainsFunc(globs, func(g string) bool { return ktGlob(g, p) })
 	}
-	for _, dir := range []string{"/uploads", "/uploads/2026", "/srv", "/srv/uploads", "/srv/uploads/a/b", "/out", "/data", "/data/x", "/root", "/docs", "/uploads2"} {
+	for _, dir := range []string{"/uploads", "/uploads/2026", "/srv", "/srv/uploads", "/srv/uploads/a/b", "/out", "/data", "/data/x", "/root", "/docs", "/uploads2", "/data2", "/data/x/y", "/Out"} {
 		for _, file := range []string{"a", "r.txt", ".x", "hosts"} {
 			p := path.Join(dir, file)
 			read, write := matches(reads, p), matches(writes, p)
@@ -81,11 +80,33 @@ func (im *imported) askKtHosts(x any, name string) {
 	im.t.Helper()
 	c := im.compiled(name)
 	mode, _ := get(x, "policy", "network", "mode").(string)
-	for _, host := range []string{"api.example.com", "api.example.com.evil.com", "example.com", "other.example"} {
+	for _, host := range []string{"api.example.com", "api.example.com.evil.com", "example.com", "other.example", "api.example.com:8443", "192.0.2.1"} {
 		at, err := netname.ParseTarget("https://" + host + "/")
 		childtest.Must(im.t, err)
-		want := mode == "allowAll" || mode == "hosts" && slices.Contains(texts(get(x, "policy", "network", "hosts")), host)
-		im.same(verdict(c.CheckNet(&at).Allow), verdict(want), name == "shared", "%s: connect to %s", name, host)
+		want := mode == "allowAll" || mode == "hosts" && slices.Contains(texts(get(x, "policy", "network", "hosts")), strings.TrimSuffix(host, ":8443"))
+		// A rule without a port is for the ports of http and https.
+		im.same(verdict(c.CheckNet(&at).Allow), verdict(want), name == "shared" || strings.HasSuffix(host, ":8443"), "%s: connect to %s", name, host)
+	}
+}
+
+// askKtEnvironment asks about variables. What isn't specified is inherited there, and denied here.
+func (im *imported) askKtEnvironment(x any, name string) {
+	im.t.Helper()
+	c := im.compiled(name)
+	mode, _ := get(x, "policy", "environment", "mode").(string)
+	for _, v := range []string{"HOME", "JAVA_HOME", "JAVA_HOME_2", "PATH", "EDITOR", "GITHUB_TOKEN", "LD_PRELOAD"} {
+		want := mode == "" || mode == "allowAll" || mode != "denyAll" && slices.Contains(texts(get(x, "policy", "environment", "variables")), v)
+		im.same(verdict(c.CheckEnv(v).Allow), verdict(want), mode == "", "%s: variable %s", name, v)
+	}
+}
+
+// askKtPrograms asks about programs. What isn't specified is inherited there, and denied here.
+func (im *imported) askKtPrograms(x any, name string) {
+	im.t.Helper()
+	c := im.compiled(name)
+	mode, _ := get(x, "policy", "exec", "mode").(string)
+	for _, program := range []string{"/usr/bin/git", "/usr/bin/javac", "/usr/bin/sh", "/usr/bin/curl"} {
+		im.same(verdict(c.CheckCommand(program, []string{program, "x"}).Allow), verdict(mode != "deny"), mode == "", "%s: run %s", name, program)
 	}
 }
 
@@ -130,6 +151,7 @@ var proxyTools = strings.Fields("delete_file delete_files undelete_file rm_rf fa
 	"research_x get_user execute_code deploy tool2 write_file bash reads")
 
 func TestLLMProxyDecidesAsTheModel(t *testing.T) {
+	equal := map[string]int{"llm-proxy-policies.yaml": 70, "llm-proxy-reactor.yaml": 20} // percent
 	for fixture, left := range map[string]int{"llm-proxy-policies.yaml": 3, "llm-proxy-reactor.yaml": 5} {
 		t.Run(fixture, func(t *testing.T) {
 			im := importFixture(t, "llm-proxy", fixture)
@@ -146,182 +168,46 @@ func TestLLMProxyDecidesAsTheModel(t *testing.T) {
 					}
 				}
 			}
-			if im.asked < 200 || fixture == "llm-proxy-policies.yaml" && im.equal*10 < im.asked*7 {
-				t.Errorf("%d questions, %d equal", im.asked, im.equal)
-			}
+			im.enough(equal[fixture])
 		})
 	}
+}
+
+// proxyPatterns are the source's default_tool_patterns.
+var proxyPatterns = strings.Fields("write_to_file write_file fsWrite replace_in_file str_replace strReplace edit_file patch_file apply_diff apply_patch delete_file " +
+	"deleteFile remove_file create_file move_file rename_file copy_file insert_content search_and_replace generate_image")
+
+// proxyGate decides as the sandboxing of llm-interactive-proxy does: whether a tool's calls are checked is found by expressions that are
+// searched for in its name, those that exclude it last. A checked call's paths must be in the workspace, and strict_mode demands one.
+func proxyGate(gate any, name, key string, inside bool) (want int, checked bool) {
+	found := func(list []string) bool {
+		return slices.ContainsFunc(list, func(re string) bool { return regexp.MustCompile("(?i)" + re).MatchString(name) })
+	}
+	checked = found(proxyPatterns) || found(texts(get(gate, "custom_tool_patterns")))
+	switch {
+	case !checked, found(texts(get(gate, "excluded_tools"))):
+		return allow, false
+	case !slices.Contains(texts(get(gate, "path_parameter_names")), key):
+		return verdict(get(gate, "strict_mode") != true), true
+	}
+	return verdict(inside), true
 }
 
 func TestLLMProxySandboxing(t *testing.T) {
 	im := importFixture(t, "llm-proxy", "llm-proxy-sandboxing.yaml")
-	for range 10 {
-		for _, x := range []struct {
-			tool, key, path string
-			want            int
-			narrower        bool
-		}{
-			{"write_file", "path", "src/x", allow, false},
-			{"write_file", "path", "/root/x", deny, false},
-			{"write_file", "path", "../x", deny, false},
-			{"my_save_tool", "file_path", "src/x", allow, false},
-			{"my_save_tool", "my_custom_path", "/root/x", deny, false},
-			{"custom_write_all", "path", "/root/x", deny, false},
-			{"save_it_to_disk", "path", "/root/x", deny, false},
-			{"my_save_tool", "count", "3", deny, false}, // strict: no path in it
-			{"read_file", "path", "/root/x", allow, false},
-			{"safe_pdf_viewer", "path", "/root/x", allow, false},
-			{"my_read_file", "path", "/root/x", allow, true},
-			{"x12", "path", "/root/x", allow, true},
-			{"list_directory", "path", "/root/x", allow, true},
-			{"edit_file", "path", "src/y", allow, false},
-			{"edit_file", "target", "/root/y", deny, false},
-			{"delete_file", "path", "tmp/x", allow, false},
-			{"delete_file", "path", "/root/x", deny, false},
-			{"move_file", "source", "/root/x", deny, false},
-			{"create_file", "path", "new", allow, false},
-			{"create_file", "path", "~/new", deny, false},
-			{"apply_diff", "path", "src/x", allow, false},
-		} {
-			im.same(im.call(x.tool, gate.Call{}, x.key, x.path), x.want, x.narrower, "%s %s=%s", x.tool, x.key, x.path)
+	names := slices.Concat(proxyPatterns, strings.Fields("my_save_tool custom_write_all custom_write_ save_it_to_disk read_file safe_pdf_viewer safe_viewer my_read_file "+
+		"list_directory x12 x search"))
+	names = slices.DeleteFunc(names, func(n string) bool { return n == "apply_patch" }) // its argument is a patch
+	for _, name := range names {
+		for _, key := range []string{"path", "file_path", "my_custom_path", "count"} {
+			for value, inside := range map[string]bool{
+				"src/x": true, "new": true, "tmp/../src/y": true, "src": true, "/root/x": false, "../x": false, "~/new": false, "src/../../x": false,
+			} {
+				want, checked := proxyGate(get(im.source, "sandboxing"), name, key, inside)
+				// The calls of every tool are checked, unless its whole name is excluded.
+				im.same(im.call(name, gate.Call{}, key, value), want, !checked, "%s %s=%s", name, key, value)
+			}
 		}
 	}
-	im.enough()
-}
-
-// claudeModel decides as Claude Code does about calls that its rules are about: deny, then ask, then allow, then the mode.
-type claudeModel struct {
-	permissions map[string]any
-	home        string
-}
-
-func (m claudeModel) matches(list, tool, value string) bool {
-	for _, rule := range texts(m.permissions[list]) {
-		name, spec, has := strings.Cut(strings.TrimSuffix(rule, ")"), "(")
-		edits := slices.Contains(claudeEdits, tool) && name == "Edit"
-		switch {
-		case name != tool && !edits && !(strings.HasPrefix(name, "mcp__") && strings.Count(name, "__") == 1 && strings.HasPrefix(tool, name+"__")):
-		case !has:
-			return true
-		case tool == "Bash" && m.command(spec, value), tool == "WebFetch" && m.host(strings.TrimPrefix(spec, "domain:"), value),
-			(tool == "Read" || edits) && m.file(spec, value):
-			return true
-		}
-	}
-	return false
-}
-
-func (m claudeModel) command(spec, value string) bool {
-	spec = strings.Replace(spec, ":*", " *", 1)
-	if head, ok := strings.CutSuffix(spec, " *"); ok && value == head {
-		return true
-	}
-	re := strings.ReplaceAll(regexp.QuoteMeta(spec), `\*`, ".*")
-	return regexp.MustCompile("^" + re + "$").MatchString(value)
-}
-
-func (m claudeModel) host(spec, value string) bool {
-	suffix, wild := strings.CutPrefix(spec, "*.")
-	return value == spec || wild && strings.HasSuffix(value, "."+suffix)
-}
-
-// file matches as gitignore does. value is relative to the workspace, or absolute.
-func (m claudeModel) file(spec, value string) bool {
-	anchored := strings.Contains(strings.TrimSuffix(spec, "/"), "/")
-	switch {
-	case strings.HasPrefix(spec, "//"):
-		spec = spec[1:]
-	case strings.HasPrefix(spec, "~/"):
-		spec = m.home + spec[1:]
-	default:
-		spec = strings.TrimPrefix(strings.TrimPrefix(spec, "./"), "/")
-	}
-	if !anchored {
-		spec = "**/" + spec
-	}
-	re := strings.NewReplacer(`\*\*/`, "(.*/)?", `\*\*`, ".*", `\*`, "[^/]*").Replace(regexp.QuoteMeta(spec))
-	return regexp.MustCompile("^" + re + "(/.*)?$").MatchString(value)
-}
-
-func (m claudeModel) decide(tool, value string) int {
-	mode, _ := m.permissions["defaultMode"].(string)
-	inside := !strings.HasPrefix(value, "/")
-	for _, dir := range texts(m.permissions["additionalDirectories"]) {
-		inside = inside || strings.HasPrefix(value, strings.Replace(dir, "~", m.home, 1)+"/")
-	}
-	switch edits := slices.Contains(claudeEdits, tool); {
-	case m.matches("deny", tool, value):
-		return deny
-	case m.matches("ask", tool, value):
-		return ask
-	case m.matches("allow", tool, value), tool == "Read" && inside, edits && inside && mode == "acceptEdits":
-		return allow
-	case mode == "dontAsk":
-		return deny
-	}
-	return ask
-}
-
-func TestClaudeCodeDecidesAsTheModel(t *testing.T) {
-	for fixture, left := range map[string]int{"claude-code-project.json": 1, "claude-code-edits.json": 4, "claude-code-closed.json": 4} {
-		t.Run(fixture, func(t *testing.T) {
-			im := importFixture(t, "claude-code", fixture)
-			if len(im.left) != left {
-				t.Errorf("without an equivalent: %q", im.left)
-			}
-			m := claudeModel{get(im.source, "permissions").(map[string]any), im.Home}
-			for _, name := range []string{"Read", "Edit", "Write"} {
-				for _, p := range []string{
-					"a.txt", "src/x.go", "src/x.gen.go", "src/sub/x.gen.go", ".env", ".env.local", "sub/.env", "secrets/a", "secrets/b/c", "vendor/x.go", "x/vendor/y", "yarn.lock",
-					"sub/x.lock", "key.pem", "sub/key.pem", "docs/a.md", "/etc/passwd", "/root/x", im.Home + "/.ssh/id", im.Home + "/.zshrc", im.Home + "/notes/a", im.Home + "/other",
-				} {
-					full := p
-					if !strings.HasPrefix(p, "/") {
-						full = im.workspace + "/" + p
-					}
-					want := m.decide(name, p)
-					// What would be asked about outside of the workspace, and files with credentials, are denied. A rule about paths is one about calls.
-					narrower := strings.HasPrefix(p, "/") || strings.Contains(p, ".env") || strings.HasSuffix(p, ".pem") || strings.HasSuffix(p, ".gen.go") || name != "Read" && want == allow
-					narrower = narrower || m.matches("deny", "Read", p) // it can't be changed, either
-					if p == "/etc/passwd" && name == "Read" {
-						want = max(want, verdict(!m.matches("deny", name, p))) // what each program may read is read without a question
-					}
-					im.same(im.call(name, gate.Call{}, "file_path", full), want, narrower, "%s %s", name, p)
-				}
-			}
-			for _, command := range []string{
-				"npm run lint", "npm run lint x", "npm run test", "npm run test -v", "npm run build", "npm install", "git diff", "git diff a b", "git status", "git status -s", "git push",
-				"git push origin", "git log", "curl", "curl -s https://x.example", "ls", "ls -la", "cat a.txt", "head a.txt", "sort --version", "node --version", "date", "uname -a",
-			} {
-				for _, after := range []string{"", " && date", "; ls"} {
-					want := min(m.decide("Bash", command), allow)
-					if _, second, ok := strings.Cut(after+" ", " "); ok && strings.TrimSpace(second) != "" {
-						want = min(want, m.decide("Bash", strings.TrimSpace(strings.TrimLeft(after, "&; "))))
-					}
-					// A program that a rule names runs with the listed arguments alone: nobody is asked about others.
-					program, _, _ := strings.Cut(command, " ")
-					narrower := slices.ContainsFunc(slices.Concat(texts(m.permissions["deny"]), texts(m.permissions["allow"])), func(r string) bool {
-						return strings.Contains(command, "https:") || strings.HasPrefix(r, "Bash("+program) || r == "Bash(* --version)"
-					})
-					im.same(im.call("Bash", gate.Call{}, "command", command+after), want, narrower, "Bash %s%s", command, after)
-				}
-			}
-			for _, host := range []string{"docs.example.com", "example.com", "www.example.org", "example.org", "evil.example"} {
-				want := m.decide("WebFetch", host)
-				im.same(im.call("WebFetch", gate.Call{}, "url", "https://"+host+"/x", "prompt", "sum"), want, want == ask, "WebFetch %s", host)
-			}
-			for _, name := range []string{
-				"mcp__github__get_issue", "mcp__github__create_issue", "mcp__puppeteer__click", "mcp__puppeteer__navigate", "WebSearch", "Task", "NotebookEdit",
-			} {
-				want := m.decide(name, "")
-				if name == "Task" {
-					want = cmp.Or(deny, allow)
-				}
-				im.same(im.call(name, gate.Call{}), want, name == "Task" || name == "WebSearch" || name == "NotebookEdit", "%s", name)
-			}
-			if im.asked < 140 || im.equal*2 < im.asked {
-				t.Errorf("%d questions, %d equal", im.asked, im.equal)
-			}
-		})
-	}
+	im.enough(60)
 }
