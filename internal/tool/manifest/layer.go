@@ -63,5 +63,12 @@ func (m *Manifest) setOf() *toolset.Set {
 			h.Layer = m.Layer
 		}
 	}
+	known := words{}
+	eachEntry(m.Layer, func(e toolset.Entry) {
+		if name := toolset.Normal(e.Text); e.Rule.Builtin() && toolset.ValidName(name) {
+			known.add(name)
+		}
+	})
+	m.Layer.Known = known.list
 	return &toolset.Set{Layers: []*toolset.Layer{m.Layer}}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/tool/visibility"
 )
 
 // Severity is how grave a widening is.
@@ -80,6 +81,9 @@ type verifier struct {
 	out      []Widening
 	seen     map[string]bool
 	compared map[string]bool
+	examples []example           // the first one is of no manifest
+	callers  []visibility.Caller // that a manifest distinguishes
+	added    map[string]bool     // tools that the old manifest shows to nobody
 }
 
 // Verify returns what the new manifest permits and the old one doesn't. An error is that of a manifest that Generate can't have made, or
@@ -88,6 +92,8 @@ func Verify(old, new *Manifest) (*Result, error) {
 	v := &verifier{old: newSide(old), new: newSide(new), seen: map[string]bool{}, compared: map[string]bool{}}
 	v.old.files = slices.Concat(old.Policy.Files, new.Policy.Files)
 	v.new.files = v.old.files
+	v.examples, v.callers = v.universe(), v.combined()
+	v.added = v.hidden()
 	if err := v.access(); err != nil {
 		return nil, err
 	}
@@ -123,11 +129,6 @@ func (v *verifier) add(w Widening) {
 	}
 }
 
-// added reports whether only the new manifest has a tool.
-func (v *verifier) added(tool string) bool {
-	return tool != "" && !strings.Contains(tool, "*") && v.new.tool(tool) != nil && v.old.tool(tool) == nil
-}
-
 // names returns the tools of both manifests; "" for none comes first.
 func (v *verifier) names() []string {
 	names := words{}
@@ -158,9 +159,6 @@ func (v *verifier) access() error {
 			continue
 		}
 		for _, tool := range v.names() {
-			if v.added(tool) {
-				continue
-			}
 			if err := v.compare(tool, c, a, b); err != nil {
 				return err
 			}

@@ -78,9 +78,6 @@ func (v *verifier) restrictions() {
 		}
 	}
 	for _, tool := range v.names() {
-		if v.added(tool) {
-			continue
-		}
 		if old, new := v.old.access(tool), v.new.access(tool); tool == "" || old != v.old.m.Access || new != v.new.m.Access {
 			before := len(v.out)
 			compare("protect.removed", "protect", old.Protect, new.Protect, v.old, v.new, tool)
@@ -124,87 +121,5 @@ func (v *verifier) gate() {
 	}
 	if old.Shell != new.Shell && new.Shell != "auto" { // auto takes the strictest answer
 		add("shell", old.Shell, new.Shell)
-	}
-}
-
-// answers are in their order, from the strict to the loose.
-var answers = []string{toolset.Deny, toolset.Ask, toolset.Run}
-
-// approvals compares when a person is asked, for each agent and tool.
-func (v *verifier) approvals() {
-	agents := words{}
-	agents.add("")
-	for _, s := range []*side{v.old, v.new} {
-		agents.add(sorted(s.m.Layer.Approvals.Agents)...)
-	}
-	for _, agent := range agents.list {
-		for _, tool := range append([]string{otherTool}, v.names()[1:]...) {
-			if !v.added(tool) {
-				v.approval(agent, tool)
-			}
-		}
-	}
-}
-
-func (v *verifier) approval(agent, tool string) {
-	name := tool
-	if tool == otherTool {
-		name = ""
-	}
-	for _, runs := range []bool{true, false} {
-		if kind := v.new.set.Settings(tool, "").Kind; name != "" && runs != (kind == "execute" || kind == "") {
-			continue
-		}
-		for _, listed := range []bool{false, true} {
-			a, fallbackA := v.old.decide(agent, tool, runs, listed)
-			b, fallbackB := v.new.decide(agent, tool, runs, listed)
-			if a == b {
-				a, b = fallbackA, fallbackB
-			}
-			if slices.Index(answers, b) <= slices.Index(answers, a) {
-				continue
-			}
-			w := Widening{Code: "approval.weakened", Tool: name, Resource: "approvals", Before: a, After: b}
-			if agent != "" {
-				w.Caller = &Caller{Agent: agent}
-			}
-			all := w
-			all.Tool, all.Caller = "", nil
-			if k := "approval " + text(all); !v.seen[k] { // what is so for every tool and agent is reported once
-				v.seen[k] = v.seen[k] || name == "" && agent == ""
-				v.add(w)
-			}
-		}
-	}
-}
-
-// decide answers whether a call runs, and what happens if a person is asked who doesn't answer.
-func (s *side) decide(agent, tool string, runs, listed bool) (answer, fallback string) {
-	a := s.set.Approvals(agent)
-	if !a.Given {
-		return toolset.Run, ""
-	}
-	answer, _ = a.Decide(s.set.Settings(tool, ""), runs, listed)
-	if answer == toolset.Ask {
-		fallback, _ = a.Fallback(listed)
-	}
-	return answer, fallback
-}
-
-// hooks compares the hooks of one kind: one may run for fewer tools than before.
-func (v *verifier) hooks(kind string, old, new []*toolset.Hook) {
-	for _, h := range old {
-		id := text([]any{h.Command, h.URL})
-		for _, tool := range append([]string{otherTool}, v.names()[1:]...) {
-			if !h.For(tool, "") || slices.ContainsFunc(new, func(n *toolset.Hook) bool { return text([]any{n.Command, n.URL}) == id && n.For(tool, "") }) {
-				continue
-			}
-			name := tool
-			if tool == otherTool {
-				name = ""
-			}
-			v.add(Widening{Code: "hook.removed", Tool: name, Resource: "hooks." + kind, Before: id, After: "none"})
-			break // the first tool stands for all
-		}
 	}
 }

@@ -36,8 +36,12 @@ func generate(t *testing.T, text string) *manifest.Manifest {
 func TestVerify(t *testing.T) {
 	const tool = "[tools.x]\nkind = \"execute\"\nrisk = \"low\"\n"
 	for _, x := range []struct{ name, old, new, want string }{
-		{"a new tool of high risk", "", "[tools.x]\nrisk = \"high\"\n", "tool.added.high-risk"},
-		{"a new tool", "", "[tools.x]\nrisk = \"low\"\n", "tool.added"},
+		{"a new tool of high risk", "authorities.global.allow = [\"y\"]\n", "authorities.global.allow = [\"y\", \"x\"]\n[tools.x]\nrisk = \"high\"\n", "tool.added.high-risk"},
+		{"a new tool", "authorities.global.allow = [\"y\"]\n", "authorities.global.allow = [\"y\", \"x\"]\n[tools.x]\nrisk = \"low\"\n", "tool.added"},
+		{"a table for a tool that all see", "", "[tools.x]\nrisk = \"low\"\nconstraints.max_invocations = 1\n", ""},
+		{"a new local tool", "", "[tools.x]\nrisk = \"low\"\ncommand = [\"ls\"]\n", "tool.added"},
+		{"access of a new table", "[tools.\"x_*\"]\naccess.default.net = \"deny\"\n", "[tools.\"x_*\"]\naccess.default.net = \"deny\"\n[tools.x_y]\naccess.default.net = \"allow\"\n", "tool.network.widened"},
+		{"a number of calls of a new table", "[tools.\"x_*\"]\nconstraints.max_invocations = 1\n", "[tools.\"x_*\"]\nconstraints.max_invocations = 1\n[tools.x_y]\nconstraints.max_invocations = 2\n", "limit.raised"},
 		{"a higher risk", tool, strings.Replace(tool, "low", "high", 1), "tool.risk.increased"},
 		{"deny to allow", tool + "access.default.commands = \"deny\"\n", tool + "access.default.commands = \"allow\"\n", "tool.exec.widened"},
 		{"deny to undeclared", "[access]\ndefault.commands = \"deny\"\n", "", "tool.exec.widened"},
@@ -51,7 +55,24 @@ func TestVerify(t *testing.T) {
 		{"a denied tool", "[authorities]\nglobal = { deny = [\"y\"] }\n", "[authorities]\nglobal = {}\n", "tool.visible.widened"},
 		{"a constraint", tool + "constraints = { only_after = [\"y\"] }\n", tool, "constraint.removed"},
 		{"a number of calls", tool + "constraints.max_invocations = 1\n", tool + "constraints.max_invocations = 2\n", "limit.raised"},
-		{"an approval", "[approvals]\nask = \"always\"\n", "", "approval.weakened"},
+		{"an approval", "[approvals]\nask = \"always\"\n", "[approvals]\nsecurity = \"full\"\n", "approval.weakened"},
+		{"nobody is asked, and then nobody needs to be", "[tools.Bash]\nkind = \"execute\"\n", "approvals = { security = \"full\", ask = \"off\" }\n[tools.Bash]\nkind = \"execute\"\n", "approval.weakened"},
+		{"a tool about which nobody can be asked", "[tools.Bash]\nkind = \"execute\"\nask = \"always\"\n", "[tools.Bash]\nkind = \"execute\"\n", "approval.weakened"},
+		{"an excluded tool", "", "gate.exclude = [\"secret_*\"]\n", "gate.weakened"},
+		{"excluded tools by their names", "", "gate.exclude = [\"read\", \"Bash\"]\n", "gate.weakened"},
+		{"a hook for a pattern", "hooks.before_tool_call = [{ command = [\"/bin/true\"], tools = [\"deploy_*\"] }]\n", "", "hook.removed"},
+		{"a hook for a group", "hooks.before_tool_call = [{ command = [\"/bin/true\"], tools = [\"group:fs\"] }]\n", "", "hook.removed"},
+		{"a hook for fewer tools", "hooks.before_tool_call = [{ command = [\"/bin/true\"], tools = [\"mcp__*\"] }]\n", "hooks.before_tool_call = [{ command = [\"/bin/true\"], tools = [\"mcp__safe__*\"] }]\n", "hook.removed"},
+		{"a smaller group of a hook", "hooks.before_tool_call = [{ command = [\"/bin/true\"], tools = [\"group:g\"] }]\n[groups]\ng = [\"a\", \"b\"]\n", "hooks.before_tool_call = [{ command = [\"/bin/true\"], tools = [\"group:g\"] }]\n[groups]\ng = [\"a\"]\n", "hook.removed"},
+		{"more time for a hook", "hooks.before_tool_call = [{ command = [\"/bin/true\"], timeout = \"1s\" }]\n", "hooks.before_tool_call = [{ command = [\"/bin/true\"], timeout = \"9s\" }]\n", "gate.weakened"},
+		{"a role that judges as much", "gate.parameters = { out = \"path\" }\n", "gate.parameters = { out = \"patch\" }\n", ""},
+		{"an unknown tool under strict", "gate.strict = true\n", "gate.strict = true\ntools.foo.kind = \"read\"\n", "gate.weakened"},
+		{"a kind with the same capabilities", "tools.foo.kind = \"list\"\n", "tools.foo.kind = \"read\"\n", ""},
+		{"only after a part of a group", tool + "constraints.only_after = [\"group:fs\"]\n", tool + "constraints.only_after = [\"read\"]\n", ""},
+		{"only after a larger group", "groups.g = [\"read\"]\n" + tool + "constraints.only_after = [\"group:g\"]\n", "groups.g = [\"*\"]\n" + tool + "constraints.only_after = [\"group:g\"]\n", "constraint.removed"},
+		{"an alias of a denied tool", "authorities.global.deny = [\"Bash\"]\ntools.Bash.aliases = [\"shell\"]\n", "authorities.global.deny = [\"Bash\"]\ntools.Bash.risk = \"high\"\n", "tool.visible.widened"},
+		{"a list that doesn't apply where its tools are unknown", "authorities.global.profile = \"p\"\nprofiles.p = { allow = [\"y\"], on_unknown = \"report\" }\n", "authorities.global.profile = \"p\"\nprofiles.p = { allow = [\"y\"], on_unknown = \"strip\" }\n", "tool.visible.widened"},
+		{"a provider's tools in a group", "authorities.group.f.providers.openai.deny = [\"x\"]\n", "authorities.group.f = {}\nauthorities.provider.openai = {}\n", "tool.visible.widened"},
 		{"asking nobody under allowlist", "[approvals]\nask = \"on-miss\"\n", "[approvals]\nask = \"off\"\n", ""},
 		{"protect", "[access]\nprotect = true\n", "[access]\nprotect = false\n", "protect.removed"},
 		{"secrets", "[access]\nsecrets = true\n", "[access]\nsecrets = false\n", "secrets.removed"},
@@ -73,6 +94,26 @@ func TestVerify(t *testing.T) {
 			childtest.Must(t, err)
 			if slices.ContainsFunc(back.Widenings, func(w manifest.Widening) bool { return w.Code == x.want }) {
 				t.Errorf("the reverse has %+v", back.Widenings)
+			}
+		})
+	}
+}
+
+// Neither of two policies permits less than the other one: each asks about something that the other one allows.
+func TestVerifyBothWays(t *testing.T) {
+	for _, x := range []struct{ name, old, new, want string }{
+		{"approvals for calls that ran", "[approvals]\nask = \"always\"\n", "", "approval.weakened"},
+		{"a pattern of tools that change files", "gate.tool_patterns = [\"save_*\"]\n", "", "gate.weakened"},
+		{"a role that isn't judged", "gate.parameters = { out = \"path\" }\n", "gate.parameters = { out = \"cwd\" }\n", "gate.weakened"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			old, new := generate(t, x.old), generate(t, x.new)
+			for _, pair := range [][2]*manifest.Manifest{{old, new}, {new, old}} {
+				r, err := manifest.Verify(pair[0], pair[1])
+				childtest.Must(t, err)
+				if !slices.ContainsFunc(r.Widenings, func(w manifest.Widening) bool { return w.Code == x.want }) {
+					t.Errorf("got %+v, and not %q", r.Widenings, x.want)
+				}
 			}
 		})
 	}
