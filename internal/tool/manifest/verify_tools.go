@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy/toolset"
+	"github.com/toolguard/toolguard/internal/tool/schema"
 	"github.com/toolguard/toolguard/internal/tool/visibility"
 )
 
@@ -80,9 +81,39 @@ func (v *verifier) within(a, b *toolset.Predecessor) bool {
 
 // local compares what makes a local tool.
 func local(old, new *toolset.Settings, add func(code, resource, key string, before, after any)) {
-	if old, new := text(old.Command), text(new.Command); new != "null" && old != new {
-		add("tool.exec.widened", "command", "command", old, new)
+	a, b := text(old.Command), text(new.Command)
+	if new.Command == nil {
+		return
 	}
+	if a != b {
+		add("tool.exec.widened", "command", "command", a, b)
+	}
+	if old.Command == nil {
+		return
+	}
+	was, now := schemaOf(old), schemaOf(new)
+	if was == nil || now == nil || !now.Within(was) {
+		add("constraint.removed", "schema", "schema", schemaText(old), schemaText(new))
+	}
+}
+
+// schemaOf is what the arguments of a local tool must match; nil for a schema that can't be read.
+func schemaOf(s *toolset.Settings) *schema.Schema {
+	if s.Schema == nil {
+		return schema.Default(s.Command)
+	}
+	out, err := schema.Parse(s.Schema.Text)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+func schemaText(s *toolset.Settings) string {
+	if s.Schema == nil {
+		return "none"
+	}
+	return string(s.Schema.Text)
 }
 
 // addTool reports a tool that is new.
