@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy/toolset"
@@ -236,6 +237,8 @@ func Parse(text []byte) (*Manifest, error) {
 		return nil, err
 	}
 	switch {
+	case v["format"] == nil:
+		return nil, fmt.Errorf("it isn't a manifest: it has no format, and not %q", format)
 	case v["format"] != format:
 		return nil, fmt.Errorf("it isn't a manifest: its format is %v, and not %q", v["format"], format)
 	case v["version"] != json.Number("1"):
@@ -253,5 +256,35 @@ func Parse(text []byte) (*Manifest, error) {
 	if m.Access == nil || m.Layer == nil || len(m.Stages) == 0 {
 		return nil, errors.New("it has no access, layer or stages: generate it again")
 	}
+	if hasNull(reflect.ValueOf(m)) {
+		return nil, errors.New("a list of it has null: generate it again")
+	}
 	return m, nil
+}
+
+// hasNull reports whether a list or map has an entry that is nil, which Generate writes nowhere.
+func hasNull(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Pointer:
+		return !v.IsNil() && hasNull(v.Elem())
+	case reflect.Slice:
+		for i := range v.Len() {
+			if x := v.Index(i); x.Kind() == reflect.Pointer && x.IsNil() || hasNull(x) {
+				return true
+			}
+		}
+	case reflect.Map:
+		for i := v.MapRange(); i.Next(); {
+			if x := i.Value(); x.Kind() == reflect.Pointer && x.IsNil() || hasNull(x) {
+				return true
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if hasNull(v.Field(i)) {
+				return true
+			}
+		}
+	}
+	return false
 }

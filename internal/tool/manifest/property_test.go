@@ -34,6 +34,29 @@ func manifestOf(t *rapid.T, src *policy.Source) *Manifest {
 	return m
 }
 
+// A manifest whose digest is right can't make Verify panic.
+func TestParseNull(t *testing.T) {
+	for _, x := range []func(*Manifest){
+		func(m *Manifest) { m.Stages[0].Access = []*Access{nil} },
+		func(m *Manifest) { m.Layer.Tools = []*toolset.Tool{nil} },
+		func(m *Manifest) { m.Layer.Before = []*toolset.Hook{nil} },
+		func(m *Manifest) { m.Layer.Agent.Names = map[string]*toolset.Stage{"a": nil} },
+	} {
+		m, err := Generate(Input{Layer: &toolset.Layer{Author: policy.Session}, Load: func(string, Caller) (*policy.Source, error) { return source(nil), nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x(m)
+		text, err := m.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), "null") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 func compiled(t *rapid.T, src *policy.Source) *policy.Compiled {
 	c, err := policy.Compile(src, tree{layouts[0]})
 	if err != nil {
