@@ -186,31 +186,39 @@ func (s *search) class(c class) byte {
 	return byte(len(s.classes) - 1)
 }
 
-// representatives returns a name for every set of pattern components that some name matches.
+// representatives returns a name for every set of pattern components that some name matches, and that no literal rule names.
 func (s *search) representatives() []string {
 	exact, prefixes, suffixes := map[string]bool{}, map[string]bool{"": true}, map[string]bool{"": true}
-	filler := "example"
+	taken := names{exact: map[string]bool{}}
+	s.root.each(func(name string) { taken.exact[name] = true })
 	for _, p := range s.patterns {
 		for i, c := range p.tail {
-			for strings.Contains(c, filler) {
-				filler += "0"
-			}
 			switch {
 			case i == 0 && strings.HasSuffix(c, "*"):
 				prefixes[strings.TrimSuffix(c, "*")] = true
+				taken.add(c)
 			case i == 0 && strings.HasPrefix(c, "*"):
 				suffixes[strings.TrimPrefix(c, "*")] = true
+				taken.add(c)
 			default:
-				exact[c] = true
+				exact[c], taken.exact[c] = true, true
 			}
 		}
 	}
 	for _, p := range sorted(prefixes) {
 		for _, x := range sorted(suffixes) {
-			exact[p+filler+x] = true
+			exact[taken.example(p+"*"+x, "example", letters)] = true
 		}
 	}
 	return sorted(exact)
+}
+
+// each calls f for the names beneath a node.
+func (n *node) each(f func(name string)) {
+	for name, child := range n.children {
+		f(name)
+		child.each(f)
+	}
 }
 
 func sorted[V any](m map[string]V) []string {

@@ -58,25 +58,44 @@ func (w *words) add(s ...string) {
 	}
 }
 
-// envQuestions: each exact name, and for each prefix a name that no longer prefix matches.
-func envQuestions(old, new *policy.Compiled) (all []question) {
-	var names words
-	names.add("TOOLGUARD_EXAMPLE")
-	eachRule(old, new, policy.Env, func(r *policy.Rule) {
-		if p, ok := strings.CutSuffix(r.Env.Name, "*"); ok {
-			names.add(p+"EXAMPLE0", p+"Z9")
+// envLetters are those of the names of variables.
+const envLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
+// variables returns each exact name of rules about variables, and for each prefix, and for none, a name that no longer prefix matches.
+func variables(old, new *policy.Compiled) []string {
+	var all words
+	var taken names
+	all.add("*")
+	eachRule(old, new, policy.Env, func(r *policy.Rule) { all.add(r.Env.Name) })
+	eachRule(old, new, policy.Commands, func(r *policy.Rule) { all.add(r.Command.Envs...) })
+	for _, n := range all.list {
+		taken.add(n)
+	}
+	out := words{}
+	for _, n := range all.list {
+		if n == "*" {
+			out.add(taken.example(n, "TOOLGUARD_EXAMPLE", envLetters))
+		} else if strings.Contains(n, "*") {
+			out.add(taken.example(n, "EXAMPLE", envLetters))
 		} else {
-			names.add(r.Env.Name, r.Env.Name+"_EXAMPLE")
+			out.add(n, taken.example(n+"*", "_EXAMPLE", envLetters))
 		}
-	})
-	for _, n := range names.list {
+	}
+	return out.list
+}
+
+func envQuestions(old, new *policy.Compiled) (all []question) {
+	for _, n := range variables(old, new) {
 		all = append(all, question{explain.Question{Resource: policy.Env, Target: n}, "read", n})
 	}
 	return all
 }
 
-// programs are those of which one stands for the programs without a rule.
-var programs = []string{"true", "false", "id", "ls", "cat", "env", "sleep", "uname"}
+// programs are those of which one stands for the programs without a rule, if there is one that has none.
+var programs = []string{"true", "false", "id", "ls", "cat", "env", "sleep", "uname", "date", "wc", "sort", "head", "tail", "grep", "sed", "find", "mkdir", "rm", "cp", "mv"}
+
+// letters are those of programs, words of command lines, hosts and paths.
+const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 // commandQuestions: each program with each list of arguments, and with more of them.
 func commandQuestions(old, new *policy.Compiled) (all []question) {
@@ -87,12 +106,19 @@ func commandQuestions(old, new *policy.Compiled) (all []question) {
 			all = append(all, question{explain.Question{Resource: policy.Commands, Argv: argv}, "run", ""})
 		}
 	}
-	named := map[string]bool{}
+	var named, used names
 	eachRule(old, new, policy.Commands, func(r *policy.Rule) {
-		n := r.Command.Name
-		named[n] = true
-		add(n)
-		add(n, "toolguard-example")
+		named.add(r.Command.Name)
+		for _, x := range r.Command.Args {
+			for _, word := range x {
+				used.add(word)
+			}
+		}
+	})
+	other := used.example("*", "toolguard-example", letters)
+	eachRule(old, new, policy.Commands, func(r *policy.Rule) {
+		add(r.Command.Name)
+		add(r.Command.Name, other)
 	})
 	eachRule(old, new, policy.Commands, func(r *policy.Rule) {
 		for _, x := range r.Command.Args {
@@ -101,35 +127,56 @@ func commandQuestions(old, new *policy.Compiled) (all []question) {
 				args = args[:n]
 			}
 			add(append([]string{r.Command.Name}, args...)...)
-			add(append(append([]string{r.Command.Name}, args...), "toolguard-example")...)
+			add(append(append([]string{r.Command.Name}, args...), other)...)
 			for _, called := range r.Command.Called() { // by another name of the same file
 				add(append([]string{called}, args...)...)
 			}
 		}
 	})
-	for _, p := range programs {
-		if !named[p] {
-			add(p)
-			break
-		}
-	}
+	free := slices.DeleteFunc(slices.Clone(programs), func(p string) bool { return named.exact[p] })
+	add(append(free, named.example("*", "toolguard-example", letters))[0])
 	return all
 }
 
 // netQuestions: each host, port, path and method that a rule names, and one that none names, by every scheme.
 func netQuestions(old, new *policy.Compiled) (all []question) {
 	var hosts, ports, paths, methods, listens words
-	hosts.add("host.example.invalid", "localhost", "127.0.0.1", "10.255.254.253", "203.0.113.7", "[2001:db8::7]")
-	ports.add("0", "4711")
+	var taken, parts, verbs names
+	used := map[int]bool{}
+	var ranges []netip.Prefix
+	eachRule(old, new, policy.Net, func(r *policy.Rule) {
+		n := r.Net
+		if n.Suffix != "" {
+			taken.add("*." + n.Suffix)
+		}
+		taken.add(n.Name)
+		ranges = append(ranges, n.Prefixes()...)
+		used[n.Port] = true
+		for part := range strings.SplitSeq(n.PathPrefix, "/") {
+			parts.add(part)
+		}
+		for _, m := range n.Methods {
+			verbs.add(m)
+		}
+	})
+	hosts.add("host.example.invalid", taken.example("*.*", "example", letters), "localhost")
+	for _, a := range []string{"127.0.0.1", "10.255.254.253", "203.0.113.7", "2001:db8::7"} {
+		hosts.add(hostOf(a), hostOf(outside(netip.MustParseAddr(a), ranges).String()))
+	}
+	port := 4711
+	for used[port] {
+		port++
+	}
+	ports.add("0", strconv.Itoa(port))
 	paths.add("")
 	methods.add("")
 	eachRule(old, new, policy.Net, func(r *policy.Rule) {
 		n := r.Net
 		switch {
 		case n.Suffix != "":
-			hosts.add("x."+n.Suffix, "example.y."+n.Suffix, n.Suffix)
+			hosts.add(taken.example("*."+n.Suffix, "x", letters), taken.example("example.*."+n.Suffix, "y", letters), n.Suffix)
 		case n.Name != "":
-			hosts.add(n.Name, "example."+n.Name)
+			hosts.add(n.Name, taken.example("*."+n.Name, "example", letters))
 		}
 		for _, p := range n.Prefixes() {
 			a := p.Addr()
@@ -140,11 +187,15 @@ func netQuestions(old, new *policy.Compiled) (all []question) {
 				}
 			}
 			hosts.add(hostOf(lastOf(p).String()))
+			longer := slices.DeleteFunc(slices.Clone(ranges), func(q netip.Prefix) bool { return q.Bits() <= p.Bits() })
+			if a := outside(p.Addr(), longer); p.Contains(a) {
+				hosts.add(hostOf(a.String()))
+			}
 		}
 		ports.add(strconv.Itoa(n.Port))
 		if n.PathPrefix != "" {
 			p := "/" + strings.Trim(n.PathPrefix, "/")
-			paths.add(p, p+"/example", p+"-example")
+			paths.add(p, p+"/"+parts.example("*", "example", letters), parts.example(p+"*", "-example", letters))
 		}
 		methods.add(n.Methods...)
 		if n.Listen {
@@ -152,10 +203,10 @@ func netQuestions(old, new *policy.Compiled) (all []question) {
 		}
 	})
 	if len(methods.list) > 1 {
-		methods.add("TRACE")
+		methods.add(verbs.example("*", "TRACE", envLetters[:26]))
 	}
 	if len(paths.list) > 1 {
-		paths.add("/example")
+		paths.add("/" + parts.example("*", "example", letters))
 	}
 	for _, h := range hosts.list {
 		for _, p := range ports.list {
@@ -218,4 +269,19 @@ func lastOf(p netip.Prefix) netip.Addr {
 	}
 	a, _ := netip.AddrFromSlice(b)
 	return a
+}
+
+// outside returns the first address from one on that is in none of the ranges of its family; without one, the address.
+func outside(from netip.Addr, ranges []netip.Prefix) netip.Addr {
+	a := from
+	for range len(ranges) + 1 {
+		i := slices.IndexFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a) })
+		if i < 0 {
+			return a
+		}
+		if a = lastOf(ranges[i]).Next(); !a.IsValid() {
+			break
+		}
+	}
+	return from
 }
