@@ -79,20 +79,24 @@ func (a *agent) listedOnce(n int) (ids []string) {
 	return ids
 }
 
-var callKills = flag.Int("call-kills", 100, "how often toolguardd is killed, at most, while calls are counted")
+var (
+	callKills = flag.Int("call-kills", 100, "how often toolguardd is killed, at most, while calls are counted")
+	callTime  = flag.Duration("call-time", time.Minute, "how long it's killed, at most")
+	callers   = flag.Int("callers", 8, "how many submit calls at once")
+)
 
-// toolguardd is killed at random times while eight callers submit calls that are counted: each limit is met exactly, the counts are on the disk, and
+// toolguardd is killed at random times while callers submit calls that are counted: each limit is met exactly, the counts are on the disk, and
 // what nobody has decided isn't given.
 func TestToolCallsKilled(t *testing.T) {
-	const limit, callers = 12, 8
+	const limit = 12
 	state := t.TempDir()
 	s := serve(t, state)
 	h := newHost(t, nobodyUID, approving+"[tools.count]\nkind = \"read\"\nconstraints.max_invocations = "+fmt.Sprint(limit)+"\n").begin()
 	asked := h.grant("fs", "read", h.job.outside)
 	rounds := 0
-	for began := time.Now(); rounds < *callKills && time.Since(began) < time.Minute; rounds++ {
+	for began := time.Now(); rounds < *callKills && time.Since(began) < *callTime; rounds++ {
 		var results []<-chan reply
-		for i := range callers {
+		for i := range *callers {
 			results = append(results, h.send(map[string]any{"do": "caller", "args": []any{fmt.Sprintf("r%d-c%d", rounds, i), "count", fmt.Sprint("r", rounds)}}))
 		}
 		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)

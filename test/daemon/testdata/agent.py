@@ -93,11 +93,11 @@ def sh(command):
 
 
 def persistent(*what):
-    """Repeats a request until it's answered: toolguardd may be restarting."""
+    """Repeats a request until it's answered: toolguardd may be restarting, or have too many requests."""
     while True:
         try:
             status, answer = request(*what)
-            if status not in (502, 503):
+            if status not in (429, 502, 503):
                 return status, answer
         except (OSError, IndexError, ValueError):
             pass
