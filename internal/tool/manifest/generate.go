@@ -105,7 +105,7 @@ func (g *generator) stages() error {
 }
 
 // callers returns the callers that a layer distinguishes, everybody first. An authority restricts, so callers of two authorities, such as an
-// agent with a provider, need none of their own: what only both permit, each permits.
+// agent in a group, need none of their own: what only both permit, each permits. A stage with providers has a policy for both names at once.
 func callers(l *toolset.Layer) []Caller {
 	all := []Caller{{}}
 	names := func(n toolset.Named) []string {
@@ -148,7 +148,46 @@ func callers(l *toolset.Layer) []Caller {
 	if l.Subagent != nil {
 		all = append(all, Caller{Depth: 1})
 	}
+	for _, c := range slices.Clone(all) {
+		for _, provider := range nested(l, c) {
+			c.Provider = provider
+			all = append(all, c)
+		}
+	}
 	return all
+}
+
+// nested returns the providers for which the stages of a caller have stages.
+func nested(l *toolset.Layer, c Caller) []string {
+	var stages []*toolset.Stage
+	add := func(n *toolset.Named, name string) {
+		if name != "" {
+			own, _ := n.For(name)
+			stages = append(stages, own, n.All)
+		}
+	}
+	add(&l.Agent, c.Agent)
+	add(&l.Group, c.Group)
+	profile := c.Profile
+	if c.Agent != "" {
+		profile = l.ChosenProfile(c.Agent)
+	}
+	if c != (Caller{}) && profile != "" {
+		add(&l.Profile, profile)
+		stages = append(stages, l.Profiles[profile])
+	}
+	if c.Depth > 0 {
+		stages = append(stages, l.Subagent)
+	}
+	out := map[string]bool{}
+	for _, s := range stages {
+		if s != nil {
+			for name := range s.Providers {
+				out[name] = true
+			}
+		}
+	}
+	return sorted(out)
 }
 
 // eachStage calls f for the stages of a layer.
@@ -285,7 +324,7 @@ func modelsOf(l *toolset.Layer, name string) (models []string) {
 
 func (g *generator) agents() {
 	for _, s := range g.out.Stages {
-		if s.Agent == "" {
+		if s.Agent == "" || s.Caller != (Caller{Agent: s.Agent}) {
 			continue
 		}
 		depth := 1

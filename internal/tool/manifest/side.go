@@ -3,8 +3,10 @@ package manifest
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
@@ -30,6 +32,7 @@ type side struct {
 	set      *toolset.Set
 	layers   map[*Access]policy.SourceLayer
 	compiled map[compiledKey]*policy.Compiled
+	made     map[Caller]*Stage // of several stages
 }
 
 type compiledKey struct {
@@ -39,7 +42,7 @@ type compiledKey struct {
 }
 
 func newSide(m *Manifest) *side {
-	return &side{m: m, files: m.Policy.Files, set: m.setOf(), layers: map[*Access]policy.SourceLayer{}, compiled: map[compiledKey]*policy.Compiled{}}
+	return &side{m: m, files: m.Policy.Files, set: m.setOf(), layers: map[*Access]policy.SourceLayer{}, compiled: map[compiledKey]*policy.Compiled{}, made: map[Caller]*Stage{}}
 }
 
 // tree is a file tree in which every path exists, none is a symlink, and all that aren't known as folders are programs.
@@ -152,22 +155,91 @@ func (s *side) access(name string) *Access {
 	return s.m.Access
 }
 
-// stage returns the stage of a caller, that of callers with fewer names, or that of every caller.
+// stage returns the stage of a caller: its own, else of each authority what the manifest has for the names that it goes by.
 func (s *side) stage(c Caller) *Stage {
+	if own := s.own(c); own != nil {
+		return own
+	}
+	if made := s.made[c]; made != nil {
+		return made
+	}
+	made := &Stage{Caller: c, Access: []*Access{}, Limits: maps.Clone(s.m.Stages[0].Limits)}
+	for a := policy.Builtin; a < policy.Session; a++ {
+		from := s.nearest(authorityNames(a, c))
+		for name, n := range from.Limits {
+			if n > 0 && (made.Limits[name] == 0 || n < made.Limits[name]) {
+				made.Limits[name] = n
+			}
+		}
+		for _, x := range from.Access {
+			if x.Authority == a.String() {
+				made.Access = append(made.Access, x)
+			}
+		}
+	}
+	if s.made != nil {
+		s.made[c] = made
+	}
+	return made
+}
+
+// authorityNames returns the names of a caller on which the policy of an authority depends.
+func authorityNames(a policy.Authority, c Caller) Caller {
+	out := Caller{Provider: c.Provider}
+	switch a {
+	case policy.Profile:
+		if out.Profile = c.Profile; c.Profile == "" {
+			out.Agent = c.Agent // which may have one
+		}
+	case policy.Agent:
+		out.Agent = c.Agent
+	case policy.Group:
+		out.Group = c.Group
+	case policy.Subagent:
+		out.Depth = min(c.Depth, 1)
+	}
+	return out
+}
+
+// nearest returns the stage of a caller, or of the one with "*" for its name, for its provider, that without a model, or any.
+func (s *side) nearest(c Caller) *Stage {
+	family, _, _ := strings.Cut(c.Provider, "/")
 	other := c
-	for _, name := range []*string{&other.Agent, &other.Profile, &other.Provider, &other.Group} {
+	for _, name := range []*string{&other.Agent, &other.Profile, &other.Group} {
 		if *name != "" {
 			*name = "*"
 		}
 	}
-	for _, want := range []Caller{c, other} {
-		for i := range s.m.Stages {
-			if s.m.Stages[i].Caller == want {
-				return &s.m.Stages[i]
+	alone := Caller{Agent: c.Agent, Profile: c.Profile, Group: c.Group, Depth: c.Depth}
+	names := []Caller{c}
+	if s.own(alone) == nil {
+		names = []Caller{other}
+	}
+	for _, n := range names {
+		for _, provider := range []string{c.Provider, family, "*", ""} {
+			if n.Provider = provider; c.Provider == "" && provider != "" {
+				continue
+			}
+			if x := s.own(n); x != nil {
+				return x
 			}
 		}
 	}
+	for _, provider := range []string{c.Provider, family} { // which every authority may have a policy for
+		if x := s.own(Caller{Provider: provider}); x != nil {
+			return x
+		}
+	}
 	return &s.m.Stages[0]
+}
+
+func (s *side) own(c Caller) *Stage {
+	for i := range s.m.Stages {
+		if s.m.Stages[i].Caller == c {
+			return &s.m.Stages[i]
+		}
+	}
+	return nil
 }
 
 // resourceJSON identifies the rules of one resource. Two that are equal decide the same.
