@@ -25,10 +25,27 @@ func (s *Screen) Widenings(r *manifest.Result) {
 		if w.Rule != nil {
 			rule = fmt.Sprintf("%s %s:%d", w.Rule.ID, w.Rule.File, w.Rule.Line)
 		}
-		rows = append(rows, []cell{cs(st, string(w.Severity)), c(w.Code), c(tool), c(w.Resource + ": " + w.Before + " → " + w.After), c(witness(w.Witness)), cs(faint, rule)})
+		rows = append(rows, []cell{cs(st, string(w.Severity)), c(w.Code), c(tool + caller(w.Caller)), c(w.Resource + ": " + w.Before + " → " + w.After), c(witness(w.Witness)), cs(faint, rule)})
 	}
 	s.table("", rows)
 	s.line("%d high, %d medium, %d info", r.Counts[manifest.High], r.Counts[manifest.Medium], r.Counts[manifest.Info])
+}
+
+// caller is for whom a widening is, where it isn't for everybody.
+func caller(who *manifest.Caller) string {
+	if who == nil {
+		return ""
+	}
+	var words []string
+	for _, x := range [][2]string{{"agent", who.Agent}, {"profile", who.Profile}, {"provider", who.Provider}, {"group", who.Group}} {
+		if x[1] != "" {
+			words = append(words, x[0]+" "+x[1])
+		}
+	}
+	if who.Depth > 0 {
+		words = append(words, fmt.Sprintf("depth %d", who.Depth))
+	}
+	return " for " + strings.Join(words, ", ")
 }
 
 // witness is the question as the arguments of check.
