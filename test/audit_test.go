@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/daemon"
@@ -115,7 +116,9 @@ func olderAudit(t *testing.T, bin string) {
 		must(t, err)
 		kept = append(kept, text...)
 	}
-	l := audit.Start(audit.Config{Folder: folder, Version: "test"})
+	limits := audit.DefaultLimits
+	limits.FileAge = 100 * 365 * 24 * time.Hour // the last file gets older each day
+	l := audit.Start(audit.Config{Folder: folder, Version: "test", Limits: limits})
 	d, err := daemon.New(daemon.Config{State: dir, Log: slog.New(slog.DiscardHandler), Limits: daemon.DefaultLimits, Audit: l})
 	must(t, err)
 	socket, _, err := daemon.Listen(filepath.Join(dir, "socket"))
