@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
 )
@@ -50,7 +51,7 @@ func TestOlderVersion(t *testing.T) {
 	if got := read(dir); got != "88888888888" {
 		t.Error(got)
 	}
-	writeSpool(t, dir, Limits{}, denials(0, 3))
+	writeSpool(t, dir, Limits{FileAge: 100 * 365 * 24 * time.Hour}, denials(0, 3)) // the last file gets older each day
 	if r, err := Verify(dir, key, noProgress); err != nil || len(r.Problems) > 0 || r.Records != 16 || r.Files != 2 || r.Lost != 3 || r.Inexact != 0 {
 		t.Errorf("%v %+v", err, r)
 	}

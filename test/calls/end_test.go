@@ -5,6 +5,7 @@ package calls
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -17,6 +18,9 @@ import (
 // However toolguard ends while calls wait and hooks run, those who wait get an answer or a closed connection, and nothing remains: no socket, no
 // hook. What a kill leaves is removed by the next start.
 func TestEnds(t *testing.T) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP) // toolguard keeps it ignored if it was started so, as by nohup
+	defer signal.Stop(caught)
 	for name, finish := range map[string]func(*session){
 		"command": func(s *session) { s.stop(t) },
 		"SIGTERM": func(s *session) { s.kill(t, syscall.SIGTERM) },

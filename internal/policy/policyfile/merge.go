@@ -122,7 +122,11 @@ func (l *loader) pieces(f *File) []piece {
 	add(policy.Profile, f.Policy.Profiles[profile])
 	named(policy.Profile, a.Profile, profile)
 	if p := a.Provider; p != nil {
-		for _, s := range append([]*Stage{&p.Stage}, ofProvider(p.Names, l.req.Provider)...) {
+		own := ofProvider(p.Names, l.req.Provider)
+		if s := p.Names["*"]; s != nil && len(own) == 0 && l.req.Provider != "" {
+			own = []*Stage{s}
+		}
+		for _, s := range append([]*Stage{&p.Stage}, own...) {
 			add(policy.Provider, s)
 		}
 	}

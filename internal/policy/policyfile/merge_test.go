@@ -347,3 +347,21 @@ func TestHostIsSeparate(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The stage "*" is for the providers without one of their own.
+func TestAnyProvider(t *testing.T) {
+	files := tree{"/w/p.toml": policyText(fsA + "[[authorities.provider.\"*\".access.fs]]\npath = \"any\"\n[[authorities.provider.azure.access.fs]]\npath = \"azure\"\n")}
+	for provider, want := range map[string]string{"": "", "openai": "fs any none", "openai/gpt-5": "fs any none", "Azure": "fs azure none", "azure/x": "fs azure none"} {
+		req := request("p.toml")
+		req.Provider = provider
+		got := ""
+		for _, l := range load(t, req, files).Layers {
+			if l.Authority == policy.Provider {
+				got = rules(&l)
+			}
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", provider, got, want)
+		}
+	}
+}
