@@ -118,13 +118,12 @@ func (l *loader) pieces(f *File) []piece {
 			}
 		}
 	}
-	profile := l.profile(f)
-	add(policy.Profile, f.Policy.Profiles[profile])
-	named(policy.Profile, a.Profile, profile)
+	add(policy.Profile, f.Policy.Profiles[l.profile(f)])
+	named(policy.Profile, a.Profile, l.profile(f))
 	if p := a.Provider; p != nil {
 		own := ofProvider(p.Names, l.req.Provider)
-		if s := p.Names["*"]; s != nil && len(own) == 0 && l.req.Provider != "" {
-			own = []*Stage{s}
+		if own == nil && l.req.Provider != "" {
+			own = append(own, p.Names["*"])
 		}
 		for _, s := range append([]*Stage{&p.Stage}, own...) {
 			add(policy.Provider, s)
