@@ -34,6 +34,14 @@ func (o *Options) Written() (*policy.Source, error) {
 // writtenFiles has the policy's files alone, each at the path by which it's named.
 type writtenFiles struct{ policyfile.Files }
 
+// Read reads no .git: the repository of a linked worktree is one of this machine.
+func (w writtenFiles) Read(path string, limit int) ([]byte, error) {
+	if filepath.Base(path) == ".git" {
+		return nil, fs.ErrNotExist
+	}
+	return w.Files.Read(path, limit)
+}
+
 func (writtenFiles) Real(path string) (string, error) { return filepath.Clean(path), nil }
 
 func (writtenFiles) ReadTrusted(string, int) ([]byte, error) { return nil, fs.ErrNotExist }

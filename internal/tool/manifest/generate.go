@@ -14,6 +14,7 @@ import (
 // Input is what Generate reads.
 type Input struct {
 	Load   func(tool string, c Caller) (*policy.Source, error) // the policy as it's written, for a tool ("" for none) and a caller
+	Dir    string                                              // the folder in which relative names of files are
 	Layer  *toolset.Layer                                      // of the policy's own files
 	Enters []Transition
 	Tables []string // the patterns of the tables that have access
@@ -40,7 +41,7 @@ func Generate(in Input) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &generator{in: in, base: src, enc: encoder{src.Workspace, src.Home, map[string][]rule{}}, set: &toolset.Set{Layers: []*toolset.Layer{in.Layer}}}
+	g := &generator{in: in, base: src, enc: encoder{in.Dir, src.Workspace, src.Home, map[string][]rule{}}, set: &toolset.Set{Layers: []*toolset.Layer{in.Layer}}}
 	g.out = &Manifest{
 		Format: format, Version: version, Policy: Policy{Name: src.Name, Files: []string{}}, Agents: []Agent{}, Tools: []Tool{}, Stages: []Stage{},
 		Approvals: []Approvals{}, Enter: []Enter{}, Sets: g.enc.sets, Limits: limitsOf(&src.Limits), Protect: []Mode{}, Secrets: []Mode{}, Layer: portableLayer(in.Layer, g.enc.file),

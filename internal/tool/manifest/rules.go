@@ -122,6 +122,7 @@ var (
 
 // encoder converts the rules of a policy on one machine to those of any.
 type encoder struct {
+	dir             string // of relative names of files
 	workspace, home string
 	sets            map[string][]rule
 }
@@ -145,6 +146,9 @@ func (e *encoder) portable(p string) string {
 
 // file returns the name of a policy's file. One elsewhere on the machine is named without its folder.
 func (e *encoder) file(name string) string {
+	if !path.IsAbs(name) {
+		name = path.Join(e.dir, name)
+	}
 	if p := e.portable(name); !strings.HasPrefix(p, "/") {
 		return p
 	}

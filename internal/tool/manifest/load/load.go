@@ -16,9 +16,13 @@ func Generate(o policyload.Options) (*manifest.Manifest, error) {
 	if _, err := o.Written(); err != nil {
 		return nil, err
 	}
+	dir, err := o.Folder()
+	if err != nil {
+		return nil, err
+	}
 	layers := o.Document.Tools().Layers
 	in := manifest.Input{
-		Layer: layers[len(layers)-1], Tables: policyload.AccessTables(o.Document),
+		Dir: dir, Layer: layers[len(layers)-1], Tables: policyload.AccessTables(o.Document),
 		Load: func(tool string, c manifest.Caller) (*policy.Source, error) {
 			q := o
 			q.Tool, q.Agent = tool, c.Agent
