@@ -14,16 +14,14 @@ var kinds = []struct {
 	preset          string
 	files, commands []string
 }{
-	{"python", words("pyproject.toml requirements.txt setup.py setup.cfg tox.ini uv.lock Pipfile .venv .python-version"), words("python pip pytest tox uv uvx poetry pipx pdm hatch")},
-	{"node", words("package.json deno.json bun.lock .nvmrc"), words("node npm npx pnpm yarn bun bunx deno corepack")},
-	{"go", words("go.mod go.work"), words("go gofmt gopls")},
-	{"rust", words("Cargo.toml rust-toolchain.toml rust-toolchain"), words("cargo rustc rustup")},
-	{"java", words("pom.xml build.gradle build.gradle.kts settings.gradle settings.gradle.kts gradlew mvnw build.sbt"), words("java javac jar mvn gradle sbt kotlinc")},
-	{"c", words("Makefile CMakeLists.txt meson.build configure.ac configure GNUmakefile"), words("make cmake ninja meson gcc g++ cc c++ clang clang++ ccache")},
-	{"git", words(".git"), words("git")},
+	{"python", strings.Fields("pyproject.toml requirements.txt setup.py setup.cfg tox.ini uv.lock Pipfile .venv .python-version"), strings.Fields("python pip pytest tox uv uvx poetry pipx pdm hatch")},
+	{"node", strings.Fields("package.json deno.json bun.lock .nvmrc"), strings.Fields("node npm npx pnpm yarn bun bunx deno corepack")},
+	{"go", strings.Fields("go.mod go.work"), strings.Fields("go gofmt gopls")},
+	{"rust", strings.Fields("Cargo.toml rust-toolchain.toml rust-toolchain"), strings.Fields("cargo rustc rustup")},
+	{"java", strings.Fields("pom.xml build.gradle build.gradle.kts settings.gradle settings.gradle.kts gradlew mvnw build.sbt"), strings.Fields("java javac jar mvn gradle sbt kotlinc")},
+	{"c", strings.Fields("Makefile CMakeLists.txt meson.build configure.ac configure GNUmakefile"), strings.Fields("make cmake ninja meson gcc g++ cc c++ clang clang++ ccache")},
+	{"git", strings.Fields(".git"), strings.Fields("git")},
 }
-
-func words(s string) []string { return strings.Fields(s) }
 
 // detect returns the presets that a workspace and a command (its argument 0; "" for none) need, in the order of kinds.
 func detect(dir, command string, files Files) (found []policy.Detected) {

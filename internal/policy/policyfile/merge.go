@@ -118,8 +118,9 @@ func (l *loader) pieces(f *File) []piece {
 			}
 		}
 	}
-	add(policy.Profile, f.Policy.Profiles[l.profile(f)])
-	named(policy.Profile, a.Profile, l.profile(f))
+	profile := l.profile(f)
+	add(policy.Profile, f.Policy.Profiles[profile])
+	named(policy.Profile, a.Profile, profile)
 	if p := a.Provider; p != nil {
 		own := ofProvider(p.Names, l.req.Provider)
 		if own == nil && l.req.Provider != "" {

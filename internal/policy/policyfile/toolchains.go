@@ -15,8 +15,8 @@ var homeToolchains = []struct {
 	dir  string
 	also []string
 }{
-	{".local/bin", words(".local/lib .local/share/uv .local/share/pipx .local/share/mise")},
-	{".cargo/bin", words(".rustup")},
+	{".local/bin", strings.Fields(".local/lib .local/share/uv .local/share/pipx .local/share/mise")},
+	{".cargo/bin", strings.Fields(".rustup")},
 	{".pyenv", nil},
 	{".nvm", nil},
 	{".asdf", nil},
@@ -34,7 +34,7 @@ var homeToolchains = []struct {
 	{".linuxbrew", nil},
 	{".nix-profile", nil},
 	{".npm-global", nil},
-	{".local/share/mise", words(".config/mise")},
+	{".local/share/mise", strings.Fields(".config/mise")},
 	{".local/share/fnm", nil},
 	{".local/share/uv", nil},
 	{".local/share/pipx", nil},
@@ -47,7 +47,7 @@ var homeToolchains = []struct {
 }
 
 // systemToolchains are folders outside of a home beneath which each folder is an installation of its own.
-var systemToolchains = words("/opt /home/linuxbrew /snap /nix/store")
+var systemToolchains = strings.Fields("/opt /home/linuxbrew /snap /nix/store")
 
 // toolchains lets the programs that PATH and the command lead to be read and executed, with what they load.
 func (l *loader) toolchains() (rules []policy.FSRule) {
