@@ -121,8 +121,8 @@ func (s *Set) Settings(name, bare string) *Settings {
 	out.Source = cmp.Or(out.Source, "local")
 	r.exclude()
 	risk := func(t *Tool) string { return t.Risk }
-	out.Risk = r.strictest("risk", risks, risk)
-	out.Risk = r.stricter("risk", risks, cmp.Or(out.Risk, r.builtin("risk", risk), riskOf(out.Kind)), risk)
+	out.Risk = r.strictest("risk", Risks, risk)
+	out.Risk = r.stricter("risk", Risks, cmp.Or(out.Risk, r.builtin("risk", risk), riskOf(out.Kind)), risk)
 	ask := func(t *Tool) string { return t.Ask }
 	out.Ask = r.stricter("ask", asks, cmp.Or(r.strictest("ask", asks, ask), r.builtin("ask", ask)), ask)
 	for _, a := range r.authors {

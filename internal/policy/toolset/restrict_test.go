@@ -42,7 +42,7 @@ func randomTool(t *rapid.T, pattern string) *Tool {
 	x := &Tool{Pattern: Entry{Text: pattern, Rule: at("p.toml")}, Keys: map[string]Rule{}, Roles: randomRoles(t)}
 	x.Source = word(t, x.Keys, "source", []string{"local", "mcp", "builtin"})
 	x.Kind = word(t, x.Keys, "kind", []string{"read", "modify", "execute"})
-	x.Risk = word(t, x.Keys, "risk", risks)
+	x.Risk = word(t, x.Keys, "risk", Risks)
 	x.Ask = word(t, x.Keys, "ask", asks)
 	x.OwnerOnly, x.Forbidden = flag(t, x.Keys, "owner_only"), flag(t, x.Keys, "constraints.forbidden")
 	if x.MaxInvocations = rapid.IntRange(0, 3).Draw(t, "max"); x.MaxInvocations > 0 {
@@ -139,7 +139,7 @@ func checkSettings(t *rapid.T, s, own *Settings, host bool) {
 		}
 	}
 	switch {
-	case set("risk") && slices.Index(risks, s.Risk) < slices.Index(risks, own.Risk):
+	case set("risk") && slices.Index(Risks, s.Risk) < slices.Index(Risks, own.Risk):
 		t.Fatalf("risk %s, alone %s", s.Risk, own.Risk)
 	case set("ask") && slices.Index(asks, s.Ask) < slices.Index(asks, own.Ask):
 		t.Fatalf("ask %s, alone %s", s.Ask, own.Ask)
@@ -183,7 +183,7 @@ func TestBareNamesRestrict(t *testing.T) {
 			s, full := set.Settings(name[0], name[1]), set.Settings(name[0], "")
 			checkSettings(t, s, full, false)
 			if s.Kind != full.Kind || s.Exclude != full.Exclude || !maps.Equal(s.Parameters, full.Parameters) || !slices.Equal(s.Command, full.Command) ||
-				slices.Index(risks, s.Risk) < slices.Index(risks, full.Risk) {
+				slices.Index(Risks, s.Risk) < slices.Index(Risks, full.Risk) {
 				t.Fatalf("%+v, without the bare name %+v", s, full)
 			}
 		}

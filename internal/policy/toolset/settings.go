@@ -66,7 +66,7 @@ type Approvals struct {
 
 // The words of settings, from the loose to the strict.
 var (
-	risks      = []string{"low", "medium", "high", "critical"}
+	Risks      = []string{"low", "medium", "high", "critical"}
 	asks       = []string{"off", "on-miss", "always"}
 	securities = []string{"full", "allowlist", "deny"}
 )

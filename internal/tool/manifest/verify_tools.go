@@ -10,9 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/tool/visibility"
 )
 
-// risks are in their order.
-var risks = []string{"low", "medium", "high", "critical"}
-
+// high is the place of the first risk in toolset.Risks that widens what a tool may do.
 const high = 2
 
 // tools compares what isn't access of each tool.
@@ -33,7 +31,7 @@ func (v *verifier) tools() {
 			}
 			continue
 		}
-		if a, b := slices.Index(risks, old.Risk), slices.Index(risks, new.Risk); b > a && b >= high {
+		if a, b := slices.Index(toolset.Risks, old.Risk), slices.Index(toolset.Risks, new.Risk); b > a && b >= high {
 			add("tool.risk.increased", "risk", "risk", old.Risk, new.Risk)
 		}
 		v.constraints(old, new, add)
@@ -119,7 +117,7 @@ func schemaText(s *toolset.Settings) string {
 // addTool reports a tool that is new.
 func (v *verifier) addTool(name string, s *toolset.Settings) {
 	code := "tool.added"
-	if slices.Index(risks, s.Risk) >= high {
+	if slices.Index(toolset.Risks, s.Risk) >= high {
 		code = "tool.added.high-risk"
 	}
 	w := Widening{Code: code, Tool: name, Resource: "tools", Before: "none", After: s.Risk}
