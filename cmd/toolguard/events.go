@@ -23,18 +23,19 @@ func (f *execFlags) inherited() (n string, ok bool) {
 	return strings.CutPrefix(f.events, "fd:")
 }
 
-// eventsFile is the path of the file that --events names; "" when it names none.
-func (f *execFlags) eventsFile() string {
-	n, ok := f.inherited()
-	if !ok {
-		return f.events
+// ownEvents makes the file that --events names one that no policy lets a command write: it's the command's own record.
+func (f *execFlags) ownEvents() {
+	file := f.events
+	if n, ok := f.inherited(); ok {
+		info, err := os.Stat("/proc/self/fd/" + n)
+		if err != nil || !info.Mode().IsRegular() {
+			return // a pipe, a socket, a terminal
+		}
+		file, _ = os.Readlink("/proc/self/fd/" + n)
 	}
-	info, err := os.Stat("/proc/self/fd/" + n)
-	if err != nil || !info.Mode().IsRegular() {
-		return "" // a pipe, a socket, a terminal
+	if file != "" && !slices.Contains(f.Own, file) {
+		f.Own = append(f.Own, file)
 	}
-	file, _ := os.Readlink("/proc/self/fd/" + n)
-	return file
 }
 
 // openEvents opens the target that --events names. end waits until it has written its queue, and reports what it dropped.

@@ -118,9 +118,7 @@ func (f *execFlags) checkSupport(cmd *cobra.Command) error {
 
 // ready completes the flags for a command line; empty where there is none.
 func (f *execFlags) ready(a *app, argv []string) {
-	if f.eventsFile() != "" {
-		f.Own = append(f.Own, f.eventsFile()) // no policy lets a command write its own record
-	}
+	f.ownEvents()
 	if len(argv) > 0 {
 		f.Command = argv[0]
 	}

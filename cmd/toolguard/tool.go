@@ -145,6 +145,7 @@ func (a *app) toolCommand(f *toolFlags) (argv []string, end func(ok bool) error,
 			f.queue.Write(&e)
 		}
 	}}
+	f.ownEvents()
 	e, err := a.engine(&f.policyFlags, "tool run", "", state, record)
 	if err == nil {
 		argv, err = e.Local(c, f.visibilityCaller())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/calls/serve"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/tool"
 	"github.com/toolguard/toolguard/internal/tool/gate"
 	"github.com/toolguard/toolguard/internal/tool/hook"
@@ -16,6 +17,15 @@ import (
 // Recorder makes events of what happens to calls.
 type Recorder struct {
 	Emit func(event.Event)
+}
+
+// Under names a policy in each event from then on.
+func (r *Recorder) Under(c *policy.Compiled) {
+	emit := r.Emit
+	r.Emit = func(e event.Event) {
+		e.Policy, e.Digest = c.Name, c.Digest
+		emit(e)
+	}
 }
 
 // about describes a call for events.

@@ -98,7 +98,11 @@ func (a *isolatedDaemon) exec(p fixture, login bool, flags []string, script stri
 }
 
 // denied has the fields of an event that the tests compare.
-type denied struct{ Kind, Target, Reason, Rule, Suggest, Mechanism string }
+type denied struct {
+	Kind, Target, Reason, Rule, Suggest, Mechanism string
+
+	Policy struct{ Name, UID string } `json:"-"`
+}
 
 func events(t *testing.T, file, kind string) (list []denied) {
 	t.Helper()
@@ -108,9 +112,12 @@ func events(t *testing.T, file, kind string) (list []denied) {
 		if !strings.HasSuffix(line, "\n") {
 			break // it's being written
 		}
-		var e struct{ Unmapped denied }
+		var e struct {
+			Unmapped denied
+			Policy   struct{ Name, UID string }
+		}
 		must(t, json.Unmarshal([]byte(line), &e))
-		if e.Unmapped.Kind == kind {
+		if e.Unmapped.Policy = e.Policy; e.Unmapped.Kind == kind {
 			list = append(list, e.Unmapped)
 		}
 	}

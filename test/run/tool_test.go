@@ -37,6 +37,9 @@ parameters = { name = "text" }
 [tools.open]
 kind = "read"
 command = ["cat", "--", "{path}"]
+[tools.change]
+kind = "modify"
+command = ["touch", "--", "{path}"]
 [tools.flood]
 command = ["sh", "-c", "echo begin; head -c 3000000 /dev/zero; echo begin >&2; exit 3"]
 [tools.input]
@@ -180,6 +183,7 @@ func TestRejectedCalls(t *testing.T) {
 				}
 				denied++
 				if list := events(t, p.home+"/events", "tool_denied"); len(list) != denied || list[denied-1].Target != row.tool || list[denied-1].Reason == "" ||
+					list[denied-1].Policy.Name != "tools" || list[denied-1].Policy.UID == "" ||
 					row.tool == "never" && list[denied-1].Rule != "tools.never.constraints.forbidden" {
 					t.Fatalf("%s %.60s: %d calls have the events %v", row.tool, row.arguments, denied, list)
 				}
@@ -188,6 +192,21 @@ func TestRejectedCalls(t *testing.T) {
 		o := p.toolRun(t, `{"n":7}`, "--events", p.home+"/events", "number")
 		if list := events(t, p.home+"/events", "tool_denied"); o.code != 0 || o.stdout != "7" || len(list) != denied {
 			t.Errorf("a valid call: %+v, events %v", o, list)
+		}
+	})
+}
+
+// TestOwnRecord has a tool change the file to which its own events go: the gate denies it.
+func TestOwnRecord(t *testing.T) {
+	eachUser(t, func(t *testing.T, p fixture) {
+		p.tools(t)
+		if o := p.toolRun(t, `{"path":"other.jsonl"}`, "--events", "events.jsonl", "--allow-degraded=toolguard", "change"); o.code != 0 {
+			t.Fatalf("another file: %+v", o)
+		}
+		o := p.toolRun(t, `{"path":"events.jsonl"}`, "--events", "events.jsonl", "--allow-degraded=toolguard", "change")
+		list := events(t, filepath.Join(p.workspace, "events.jsonl"), "tool_denied")
+		if o.code != 125 || len(list) != 1 || !strings.Contains(o.stderr, "events.jsonl is denied") {
+			t.Errorf("%+v, with the events %v", o, list)
 		}
 	})
 }

@@ -42,7 +42,8 @@ func NewEngine(o *policyload.Options, c *policy.Compiled, store constraint.Store
 	}, nil
 }
 
-// EngineWithHooks is NewEngine with the before-hooks of calls that no session serves. Calls are counted in the file state.
+// EngineWithHooks is NewEngine with the before-hooks of calls that no session serves. Calls are counted in the file state. record names the policy
+// from then on.
 func EngineWithHooks(o *policyload.Options, c *policy.Compiled, state, mode string, sandboxed bool, record *calls.Recorder) (*tool.Engine, error) {
 	store, err := Store(o.Document.Tools(), state)
 	if err != nil {
@@ -52,6 +53,7 @@ func EngineWithHooks(o *policyload.Options, c *policy.Compiled, state, mode stri
 	if err != nil {
 		return nil, err
 	}
+	record.Under(c)
 	hooks := calls.NewHooks(e.Set, "", os.Environ(), record)
 	e.Hooks = func(c *gate.Call, risk string, recheck func(json.RawMessage) error) tool.HookResult {
 		return hooks.Before(context.Background(), c, risk, recheck)
