@@ -215,8 +215,16 @@ func (k keys) load(t *rapid.T, dir string) *judged {
 func someCalls(t *rapid.T) (all []*gate.Call) {
 	names := []string{"a", "b", "c_1", "c_2", "mcp__s__x", "mcp__s__y", "mcp__t__x", "Bash", "read", "other", "alias"}
 	arguments := []map[string]any{
-		{}, {"path": "src/x"}, {"path": "/etc/passwd"}, {"path": "../x"}, {"out": "/etc/x"}, {"command": "ls src"}, {"cmd": "curl https://a.com"},
-		{"command": "echo $((1+"}, {"url": "https://a.com/"}, {"text": "x"},
+		{},
+		{"path": "src/x"},
+		{"path": "/etc/passwd"},
+		{"path": "../x"},
+		{"out": "/etc/x"},
+		{"command": "ls src"},
+		{"cmd": "curl https://a.com"},
+		{"command": "echo $((1+"},
+		{"url": "https://a.com/"},
+		{"text": "x"},
 	}
 	for range 20 {
 		call := map[string]any{
