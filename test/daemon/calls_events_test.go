@@ -151,7 +151,7 @@ func TestToolCallQuotas(t *testing.T) {
 		all = append(all, h.send(map[string]any{"do": "waits", "args": []any{fmt.Sprintf("%s-%d", h.job.outside, i)}}))
 	}
 	person := h.outside(nobodyUID)
-	ids := person.listedOnce(20)
+	ids := person.listedOnce(4) // on a slow machine, many of the requests wait too long to be served
 	for _, asked := range ids[:3] {
 		if effect := person.decides(id, asked, message.AllowOnce, 0); effect != "now" {
 			t.Errorf("the effect is %q", effect)
