@@ -23,25 +23,43 @@ var (
 	someUser = regexp.MustCompile(`\buser [0-9]+\b`)
 )
 
-// TestApprovalsDocument runs the commands of docs/approvals.md, as an ordinary user. A command that ends in & runs in another terminal: the next one
-// begins when an approval is pending, and the output of both is compared with the page when both have ended.
+// TestApprovalsDocument runs the commands of docs/approvals.md. A command that ends in & runs in another terminal: the next one begins when an
+// approval is pending, and the output of both is compared with the page when both have ended.
 func TestApprovalsDocument(t *testing.T) {
+	uid := ordinaryUser(t)
+	home := homeOf(t, uid)
+	runShown(t, "docs/approvals.md", uid, home, 9, func(b block) string {
+		switch {
+		case b.lang == "python":
+			return "project/host.py"
+		case b.lang == "toml" && strings.Contains(b.text, "[approvals]"):
+			return "ask.toml"
+		}
+		return ""
+	})
+}
+
+func ordinaryUser(t *testing.T) int {
+	t.Helper()
 	users := childtest.Users()
 	uid := users[len(users)-1]
 	if uid == 0 {
 		t.Skip("needs an ordinary user")
 	}
+	return uid
+}
+
+// runShown runs the commands of a page that show their output, as an ordinary user, and compares it with the page. file names the file in the
+// home that a block is; "" for none. There are at least so many commands.
+func runShown(t *testing.T, page string, uid int, home string, least int, file func(block) string) {
+	t.Helper()
 	bin := toolguard(t)
 	must(t, os.Chmod(filepath.Dir(bin), 0o755))
-	home := homeOf(t, uid)
 	shown := 0
-	for _, b := range blocks(t, "docs/approvals.md") {
-		switch {
-		case b.lang == "python":
-			write(t, uid, filepath.Join(home, "project/host.py"), b.text)
-		case b.lang == "toml" && strings.Contains(b.text, "[approvals]"):
-			write(t, uid, filepath.Join(home, "ask.toml"), b.text)
-		case b.lang == "console":
+	for _, b := range blocks(t, page) {
+		if name := file(b); name != "" {
+			write(t, uid, filepath.Join(home, name), b.text)
+		} else if b.lang == "console" {
 			s := &shownSession{t: t, home: home, uid: uid, path: filepath.Dir(bin)}
 			got, commands := s.run(b.text)
 			if want := comparable(b.text); comparable(got) != want {
@@ -50,7 +68,7 @@ func TestApprovalsDocument(t *testing.T) {
 			shown += commands
 		}
 	}
-	if shown < 9 {
+	if shown < least {
 		t.Errorf("only %d commands", shown)
 	}
 }

@@ -205,7 +205,7 @@ func TestOwnRecord(t *testing.T) {
 		}
 		o := p.toolRun(t, `{"path":"events.jsonl"}`, "--events", "events.jsonl", "--allow-degraded=toolguard", "change")
 		list := events(t, filepath.Join(p.workspace, "events.jsonl"), "tool_denied")
-		if o.code != 125 || len(list) != 1 || !strings.Contains(o.stderr, "events.jsonl is denied") {
+		if o.code != 125 || len(list) != 1 || !strings.HasPrefix(list[0].Rule, "toolguard.") || !strings.Contains(o.stderr, "events.jsonl is denied") {
 			t.Errorf("%+v, with the events %v", o, list)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/toolguard/toolguard/internal/calls/host"
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
@@ -183,7 +184,7 @@ type judged struct {
 	manifest *manifest.Manifest
 }
 
-// load loads a policy; nil if it's none.
+// load loads a policy, and skips the test if it has an error.
 func (k keys) load(t *rapid.T, dir string) *judged {
 	file := filepath.Join(dir, "p.toml")
 	childtest.Must(t, os.WriteFile(file, []byte(k.text()), 0o600))
@@ -196,19 +197,13 @@ func (k keys) load(t *rapid.T, dir string) *judged {
 	childtest.Must(t, err)
 	m, err = manifest.Parse(text)
 	childtest.Must(t, err)
-	if _, err := o.Load(""); err != nil {
+	c, err := o.Load("")
+	if err != nil {
 		t.Skip(err)
 	}
-	set := o.Document.Tools()
-	return &judged{manifest: m, Engine: &tool.Engine{Set: set, Gate: set.Gate(), Files: hostfs.Machine{}, Home: dir, Sandboxed: true, Compile: func(s tool.Scope) (*policy.Compiled, error) {
-		q := o
-		q.Tool, q.Agent = s.Tool, s.Agent
-		q.Caller = policyload.Caller{Provider: s.Provider, Model: s.Model, Group: s.Group, Depth: uint16(s.Depth)}
-		if s.Parent {
-			q.Workspace = filepath.Dir(dir)
-		}
-		return q.Load("")
-	}}}
+	e, err := host.NewEngine(&o, c, nil, "", true)
+	childtest.Must(t, err)
+	return &judged{e, m}
 }
 
 // someCalls draws calls.
