@@ -20,12 +20,15 @@ import (
 // sending bounds the time in which a client must send a request, and in which it must read an answer.
 const sending = 10 * time.Second
 
+// last bounds the time in which a client must read an answer once the server is closed.
+const last = time.Second
+
 // longBody is the size from which on bodies are read a few at a time.
 const longBody = 64 << 10
 
 // conn is a connection of which the next request is read.
 type conn struct {
-	net.Conn
+	net   net.Conn
 	s     *Server
 	in    *bufio.Reader
 	peer  identifier
@@ -33,20 +36,36 @@ type conn struct {
 }
 
 func newConn(s *Server, c net.Conn, peer identifier) *conn {
-	return &conn{Conn: c, s: s, in: bufio.NewReaderSize(c, http1.MaxHead), peer: peer}
+	return &conn{net: c, s: s, in: bufio.NewReaderSize(c, http1.MaxHead), peer: peer}
+}
+
+// Close ends the connection when the server is closed: no other request is read, and an answer that is due must be read soon.
+func (c *conn) Close() error {
+	_ = c.net.SetReadDeadline(time.Unix(1, 0))
+	_ = c.net.SetWriteDeadline(time.Now().Add(last))
+	return nil
+}
+
+// readUntil sets the time until which the client may send; none once the server is closed.
+func (c *conn) readUntil(t time.Time) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if !c.s.ended {
+		_ = c.net.SetReadDeadline(t)
+	}
 }
 
 // next answers one request. It returns false if the connection is to be closed.
 func (c *conn) next(began func()) bool {
 	if c.idles {
-		_ = c.SetReadDeadline(time.Time{})
+		c.readUntil(time.Time{})
 		_, err := c.in.Peek(1)
 		began()
 		if err != nil {
 			return false
 		}
 	}
-	_ = c.SetReadDeadline(time.Now().Add(sending))
+	c.readUntil(time.Now().Add(sending))
 	head, err := http1.ReadHead(c.in)
 	began()
 	if err != nil {
@@ -66,7 +85,8 @@ func (c *conn) next(began func()) bool {
 	}
 	status, body, gone := c.handle(r)
 	release() // the client may take its time to read the answer
-	return c.answer(status, body, head.Close || gone) && !gone && !head.Close
+	end := head.Close || gone || c.s.ctx.Err() != nil
+	return c.answer(status, body, end) && !end
 }
 
 // fail answers an error. A client that disconnects, or is too slow to send a head, gets no answer.
@@ -101,7 +121,7 @@ func (c *conn) readBody(r *Request, head *http1.Head) (release func(), err error
 		case <-time.After(sending):
 			return release, http1.Reject(503, "the most long requests that may be at a time are being answered: try again")
 		}
-		_ = c.SetReadDeadline(time.Now().Add(sending))
+		c.readUntil(time.Now().Add(sending))
 	}
 	if head.Length == 0 {
 		return release, nil
@@ -112,7 +132,11 @@ func (c *conn) readBody(r *Request, head *http1.Head) (release func(), err error
 		}
 	}
 	r.Body = make([]byte, head.Length)
-	if _, err = io.ReadFull(c.in, r.Body); errors.Is(err, os.ErrDeadlineExceeded) {
+	_, err = io.ReadFull(c.in, r.Body)
+	switch {
+	case c.s.ctx.Err() != nil:
+		err = ErrClosed
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errSlow
 	}
 	return release, err
@@ -122,7 +146,7 @@ func (c *conn) readBody(r *Request, head *http1.Head) (release func(), err error
 func (c *conn) handle(r *Request) (status int, body any, gone bool) {
 	ctx, cancel := context.WithCancel(c.s.ctx)
 	defer cancel()
-	_ = c.SetReadDeadline(time.Time{})
+	c.readUntil(time.Time{})
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -132,7 +156,7 @@ func (c *conn) handle(r *Request) (status int, body any, gone bool) {
 		}
 	}()
 	status, body = c.s.call(ctx, r)
-	_ = c.SetReadDeadline(time.Unix(1, 0))
+	c.readUntil(time.Unix(1, 0))
 	<-watched
 	return status, body, gone
 }
@@ -188,8 +212,12 @@ func encode(body any) (text []byte, err error) {
 }
 
 func (c *conn) write(text []byte) bool {
-	_ = c.SetWriteDeadline(time.Now().Add(sending))
-	_, err := c.Write(text)
+	c.s.mu.Lock()
+	if !c.s.ended {
+		_ = c.net.SetWriteDeadline(time.Now().Add(sending))
+	}
+	c.s.mu.Unlock()
+	_, err := c.net.Write(text)
 	return err == nil
 }
 

@@ -85,7 +85,8 @@ func New(session string, handler Handler, log func(string)) *Server {
 // ErrClosed is the error after Close.
 var ErrClosed = errors.New("the server of the session's calls is closed")
 
-// Close removes the sockets, closes all connections, and waits for the handlers, whose contexts are done.
+// Close removes the sockets, closes the connections that wait for a request, and waits for the handlers, whose contexts are done. The answer to a
+// request that has arrived is sent before its connection is closed: the process that waited for a decision often ends with the session.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.ended = true
@@ -160,12 +161,12 @@ func (s *Server) serve(c net.Conn, k kind, peer identifier, began func()) error 
 		began = func() {}
 	}
 	defer began()
-	done, err := s.track(c)
+	x := newConn(s, c, peer)
+	done, err := s.track(x)
 	if err != nil {
-		return err
+		return errors.Join(err, c.Close())
 	}
 	defer done()
-	x := newConn(s, c, peer)
 	defer func() {
 		_ = c.Close()
 		if p := recover(); p != nil { // none is expected: the handler's are caught where it is called

@@ -207,6 +207,52 @@ func TestSlowClients(t *testing.T) {
 	})
 }
 
+// A request that has arrived when the server is closed gets its answer. Neither a client that doesn't read it nor one that has sent half of a request
+// holds the server up.
+func TestCloseAnswers(t *testing.T) {
+	for name, x := range map[string]struct {
+		request string
+		status  int // 0: none
+		within  time.Duration
+	}{
+		"waiting":   {"GET /wait HTTP/1.1\r\nHost: h\r\n\r\n", 499, 0},
+		"no reader": {"GET /large?n=10000000 HTTP/1.1\r\nHost: h\r\n\r\n", 0, last},
+		"no body":   {"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc", 0, 0},
+		"no head":   {"POST /echo HT", 0, 0},
+		"idle":      {"", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := New("one", newFake(), nil)
+				conn, in := piped(s, Peer{})
+				if x.request != "" {
+					_, err := io.WriteString(conn, x.request)
+					childtest.Must(t, err)
+				}
+				synctest.Wait()
+				if x.status != 0 {
+					go func() {
+						if status, body := answered(t, in); status != x.status {
+							t.Errorf("%d %s", status, body)
+						}
+						closed(t, in)
+					}()
+				}
+				began := time.Now()
+				childtest.Must(t, s.Close())
+				if took := time.Since(began); took != x.within {
+					t.Errorf("it took %v", took)
+				}
+				synctest.Wait()
+				if x.status == 0 && x.within == 0 {
+					closed(t, in)
+				}
+				_ = conn.Close()
+			})
+		})
+	}
+}
+
 // Few long bodies are read at a time, and none of unconfined peers waits for those of confined ones.
 func TestLongBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
