@@ -88,7 +88,7 @@ const layers = `
 5 tool/manifest/load: policy policy/hostfs policy/policyload tool/manifest
 4 tool/manifest: event policy policy/explain policy/fspath policy/netname policy/toolset tool/schema tool/strictjson tool/visibility
 2 tool/access: policy policy/fspath policy/netname
-3 seccomp: policy golang.org/x/sys
+3 seccomp: policy proc golang.org/x/sys
 3 ship: audit event metrics github.com/nats-io/nats.go github.com/nats-io/nkeys github.com/pelletier/go-toml/v2 golang.org/x/sys
 2 audit: audit/report event
 2 loader/loadertest: childtest policy policy/fspath golang.org/x/sys

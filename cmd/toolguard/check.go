@@ -147,6 +147,9 @@ func (a *app) asked(p *policyFlags) (c *policy.Compiled, own *access.Context, er
 
 // warnUnknown warns of an agent, a profile, a provider or a group that has no table, where others have one: the name may be mistyped.
 func (a *app) warnUnknown(p *policyFlags) {
+	if !p.NamesCallers() {
+		return // reading the tool layer would take a tenth of a start
+	}
 	for _, w := range visibility.UnknownNames(p.Document.Tools(), p.visibilityCaller()) {
 		a.err.Warn("%s", w)
 	}

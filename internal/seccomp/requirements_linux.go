@@ -1,10 +1,11 @@
 package seccomp
 
 import (
-	"os"
 	"slices"
+	"sync"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // requirements are the parts of a policy that determine the filters.
@@ -114,11 +115,11 @@ func executesOwn(c *policy.Compiled) bool {
 }
 
 // Sealed reports whether memfd_create without flags creates files that aren't executable. The administrator of the pid namespace
-// sets this, and no session can revert it (pid_mfd_noexec_dointvec_minmax, Linux 6.3).
-func Sealed() bool {
-	text, err := os.ReadFile("/proc/sys/vm/memfd_noexec")
-	return err == nil && len(text) > 0 && (text[0] == '1' || text[0] == '2')
-}
+// sets this, and no session can revert it (pid_mfd_noexec_dointvec_minmax, Linux 6.3). It's read once.
+var Sealed = sync.OnceValue(func() bool {
+	text := proc.ReadShort("/proc/sys/vm/memfd_noexec")
+	return len(text) > 0 && (text[0] == '1' || text[0] == '2')
+})
 
 // executesAnything reports whether the layer grants execution of the whole file tree, and denies it nowhere.
 func executesAnything(l *policy.Layer) bool {

@@ -62,9 +62,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	err := r.prepare()
 	if err == nil {
 		r.supervisor = s.preflight.Supervisor()
-		if _, byDaemon := r.opened.(*daemonSession); !byDaemon && (r.opened != nil || r.net.Enforces()) { // toolguardd reads the rings and runs egress
-			launch.MakeThreads(launch.MostBlocked)
-		}
+		launch.MakeThreads(r.blocked())
 		err = r.confine()
 	}
 	if err != nil {
@@ -105,6 +103,18 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	stopClock()
 	r.end(end)
 	return r.result, end.Err
+}
+
+// blocked is how many threads can be in system calls at the same time: the session may use up all others.
+func (r *run) blocked() int {
+	_, byDaemon := r.opened.(*daemonSession)
+	switch {
+	case !byDaemon && (r.opened != nil || r.net.Enforces()): // toolguardd reads the rings and runs egress
+		return launch.MostBlocked
+	case byDaemon, r.report.Denials, r.cfg.Events != nil, len(r.cfg.Serve) > 0, r.cfg.Policy.Limits.WallTime.D > 0:
+		return launch.MoreBlocked
+	}
+	return launch.FewBlocked
 }
 
 // newID returns 64 random bits, never 0: enough for unique IDs on a machine, short enough to type.

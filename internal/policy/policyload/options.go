@@ -59,6 +59,16 @@ type Running struct {
 	Hidden   bool   // /dev/tty isn't the session's
 }
 
+// NamesCallers reports whether the policy that Load has read has tables for single profiles, providers, agents or groups.
+func (o *Options) NamesCallers() bool {
+	return slices.ContainsFunc(o.Document.Files, func(f *policyfile.File) bool {
+		a := &f.Policy.Authorities
+		return slices.ContainsFunc([]*policyfile.Named{a.Profile, a.Provider, a.Agent, a.Group}, func(n *policyfile.Named) bool {
+			return n != nil && len(n.Names) > 0
+		})
+	})
+}
+
 // With returns the options with another policy.
 func (o *Options) With(file string) *Options {
 	p := *o

@@ -8,10 +8,12 @@ const (
 	// maxProcessors bounds the threads that run Go code at once. Most of the time is spent in the kernel.
 	maxProcessors = 4
 	// FewBlocked is the number of threads in addition, for goroutines that can be in a system call at the same time: the waiting for the command
-	// and for signals, the session thread, the reader of audit records, the writer of events, the clock, and the self test of Landlock. Three
-	// are the runtime's own. Making a thread takes some 50 µs, and ending it as well.
-	FewBlocked = 10
-	// MostBlocked is FewBlocked with the readers of three ring buffers, and the threads for egress.
+	// and for signals, the session thread, and one that writes. Three are the runtime's own. Making a thread, using it and ending it takes some
+	// 300 µs of processor time.
+	FewBlocked = 7
+	// MoreBlocked is FewBlocked with the reader of audit records, the writer of events, and the clock.
+	MoreBlocked = 10
+	// MostBlocked is MoreBlocked with the readers of three ring buffers, and the threads for egress.
 	MostBlocked = 16
 	// ownThreads is the maximum number of threads.
 	ownThreads = maxProcessors + MostBlocked
