@@ -147,6 +147,9 @@ func mounts(toolguard, ws, policy string) (args []string, err error) {
 				continue
 			}
 			quoted, err := strconv.QuotedPrefix(text)
+			if err == nil && text[len(quoted):] == " }" { // a denial
+				continue
+			}
 			if err != nil || !strings.HasPrefix(text[len(quoted):], ", read = true") {
 				return nil, fmt.Errorf("a rule without a mount of bwrap: %s", rule.Text)
 			}
