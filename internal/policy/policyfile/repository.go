@@ -61,10 +61,10 @@ func (l *loader) own(path string) bool {
 // gitPath resolves a path, or a pattern, of a built-in file that begins with a placeholder for the repository, and reports whether it does. The
 // path is empty where there's none.
 func (l *loader) gitPath(path *string) bool {
-	for word, dir := range map[string]string{"$GIT_DIR": l.git.Dir, "$GIT_COMMON": l.git.Common} {
-		if rest, ok := strings.CutPrefix(*path, word); ok {
-			if *path = ""; dir != "" {
-				*path = dir + rest
+	for _, p := range [...]struct{ word, dir string }{{"$GIT_DIR", l.git.Dir}, {"$GIT_COMMON", l.git.Common}} {
+		if rest, ok := strings.CutPrefix(*path, p.word); ok {
+			if *path = ""; p.dir != "" {
+				*path = p.dir + rest
 			}
 			return true
 		}
