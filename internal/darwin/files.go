@@ -34,13 +34,17 @@ var fileOperations = []operations{
 	{"create", createOps, func(_ *profile, o outcome) bool { return o.caps&policy.Create != 0 && !o.noCreate }},
 	{"update", updateOps, has(policy.Update)},
 	{"delete, and rename: what can't be read stays where it is", deleteOps, func(p *profile, o outcome) bool {
-		want := policy.Delete | p.gain&policy.Read
-		return o.caps&want == want && !o.noMove
+		return o.caps&policy.Delete != 0 && !p.gainsByRename(o.caps) && !o.noMove
 	}},
 	{"link: not what would gain by another name", linkOps, func(p *profile, o outcome) bool {
 		want := policy.Read | p.gain
 		return o.caps&want == want && !o.noMove
 	}},
+}
+
+// gainsByRename reports whether a file could gain a capability by a rename. One that can be read can't: it can be copied.
+func (p *profile) gainsByRename(caps policy.Caps) bool {
+	return caps&policy.Read == 0 && p.gain&^caps&(policy.Read|policy.Update|policy.Execute) != 0
 }
 
 const executeOps = "process-exec"

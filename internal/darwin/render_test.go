@@ -102,6 +102,10 @@ func TestDecisions(t *testing.T) {
 			"-read .env", "-read id_rsa", "+read id_rsa.pub", "-read a.pub/id_rsa", "+read .ssh/config", "-read .ssh/other", "+read fix/id_rsa", "+update .env",
 			"-delete .env", "+delete a", "-link .env", "-clone .docker/", "-read Library/Keychains/login.keychain-db",
 		}},
+		{
+			"a secret stays where it can't be executed", strings.Replace(closed, "secrets = false", "secrets = true", 1) + path(".", "create", "delete", "execute"),
+			[]string{"-exec .env", "-delete .env", "+delete a", "+exec a"},
+		},
 		{"what can't be read stays", closed + workspace + path("drop", "create", "delete"), []string{"-delete drop/a", "+delete a", "-link drop/a", "+link a"}},
 		{"a link needs what a new file can have", closed + workspace + path("ro", "read", "delete"), []string{"-link ro/a", "+delete ro/a", "+clone a"}},
 		{"folders above a rule", closed + workspace + path("a/b/c", "read"), []string{
@@ -233,6 +237,11 @@ func TestReport(t *testing.T) {
 		{
 			"a folder that takes secrets in", strings.Replace(closed, "secrets = false", "secrets = true", 1) + workspace + path("x", "read", "create", "secret"),
 			"fs.2: partly, moved here with secrets",
+		},
+		{
+			"folders that could have been made where nothing is protected",
+			strings.Replace(closed, "protect = false", "protect = true", 1) + path(".", "read", "write", "unprotect") + path("x", "read", "write"),
+			"fs.2: enforced, folders in it can't be removed",
 		},
 		{"another layer", closed + workspace + global(path(".", "read")), "global.fs.1: enforced"},
 		{"the tool layer", closed + "[gate]\nstrict = true\n", "gate.strict: not enforceable, calls of tools"},

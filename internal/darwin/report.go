@@ -99,10 +99,12 @@ func (p *profile) notes(r *policy.Rule) (notes []string) {
 	pattern := r.FS.Last != ""
 	note(p.exempts(r) != r.FS.Exempts(), "secrets in it can't be read, nor what is protected be written in the private TMPDIR: folders could be moved there")
 	note(differs, "where another pattern with other capabilities matches too, it grants what both grant")
-	note(slices.ContainsFunc(p.moves.lifted, func(g *region) bool { return g.path == r.FS.Path }),
+	note(slices.ContainsFunc(p.moves.lifted, func(g *region) bool {
+		return g.path == r.FS.Path || r.FS.Caps&policy.Delete != 0 && (fspath.Within(r.FS.Path, g.path) || pattern && fspath.Within(g.path, r.FS.Path))
+	}),
 		"folders in it can't be removed or renamed: one could be made with files that are protected elsewhere")
 	note(pattern && len(r.FS.Names) > 0, partNote)
-	note(r.FS.Caps&policy.Delete != 0 && p.gain&policy.Read&^r.FS.Caps != 0, "what can't be read can't be deleted: it could be renamed to where it can")
+	note(r.FS.Caps&policy.Delete != 0 && p.gainsByRename(r.FS.Caps), "what can't be read can't be deleted: it could be renamed to where it can do more")
 	return append(notes, p.whereNotes(r)...)
 }
 
@@ -148,7 +150,7 @@ func (p *profile) restrictionRow(r *policy.Rule, k policy.Restriction, mode poli
 	}
 	note(exception, "it doesn't apply beneath a secret file that is beneath another exception")
 	note(len(r.FS.Names) > 0 && !exception, partNote)
-	note(k == policy.RestrictSecrets && !exception && p.gain&policy.Read != 0, "it can't be deleted or renamed either")
+	note(k == policy.RestrictSecrets && !exception && p.gain&k.Removes(r) != 0, "it can't be deleted or renamed either")
 	switch {
 	case exception && p.movable(r, true) && p.movable(r, false):
 		return forMode(mode, "a folder could be moved here with secrets in it, which could then be read: write the exception for all folders (/**/NAME)")
