@@ -104,8 +104,17 @@ func (p *profile) notes(r *policy.Rule) (notes []string) {
 	}),
 		"folders in it can't be removed or renamed: one could be made with files that are protected elsewhere")
 	note(pattern && len(r.FS.Names) > 0, partNote)
-	note(r.FS.Caps&policy.Delete != 0 && p.gainsByRename(r.FS.Caps), "what can't be read can't be deleted: it could be renamed to where it can do more")
+	note(p.keeps(r), "what can't be read can't be deleted: it could be renamed to where it can do more")
 	return append(notes, p.whereNotes(r)...)
+}
+
+// keeps reports whether some of what a rule lets be deleted stays: it can't be read, and would gain a capability elsewhere.
+func (p *profile) keeps(r *policy.Rule) bool {
+	return r.FS.Caps&policy.Delete != 0 && r.FS.Caps&policy.Read == 0 && slices.ContainsFunc(p.regions, func(g *region) bool {
+		return (fspath.Within(g.path, r.FS.Path) || fspath.Within(r.FS.Path, g.path)) && slices.ContainsFunc(g.outcomes, func(o outcome) bool {
+			return o.caps&policy.Delete != 0 && p.gainsByRename(o.caps)
+		})
+	})
 }
 
 // conflicts returns another pattern of the layer with other capabilities, of which one BASE contains the other's.

@@ -328,9 +328,9 @@ func (j *judge) address(protocol string, addr netip.AddrPort, listen bool) {
 	rules := func() []string { return j.netRules(&t) }
 	if listen {
 		for _, same := range netname.Loopback {
-			if other := t; t.Addr.IsUnspecified() {
+			if other := t; t.Addr.IsUnspecified() || t.Addr.IsLoopback() {
 				other.Addr = same
-				allowed.most = allowed.most || j.policy.CheckNet(&other).Allow // localhost includes 0.0.0.0
+				allowed.most = allowed.most || j.policy.CheckNet(&other).Allow // localhost is all of these, and 0.0.0.0
 			}
 		}
 		j.differs(j.allows("network-bind", at), allowed, rules, "bind %s %s", protocol, addr)
@@ -349,16 +349,15 @@ func (j *judge) netRules(t *netname.Target) (ids []string) {
 		if l.Net == nil {
 			continue
 		}
-		deciding := l.Net.Find(t)
-		if deciding != nil && !strings.Contains(j.rows[deciding.ID].Why, "0.0.0.0") {
-			ids = append(ids, deciding.ID)
+		if r := l.Net.Find(t); r != nil && !strings.Contains(j.rows[r.ID].Why, "0.0.0.0") {
+			ids = append(ids, r.ID)
 		}
 		for _, r := range l.Net.Rules() {
 			switch row := j.rows[r.ID]; {
 			case row.Status == policy.Enforced && !(row.Stricter && l.Defaults[policy.Net] == policy.Allow):
 			case row.Status == policy.Enforced:
 				ids = append(ids, "near "+r.ID)
-			case strings.Contains(row.Why, "0.0.0.0") && (r == deciding || !t.Addr.IsLoopback()): // that alone isn't enforced, which address knows
+			case strings.Contains(row.Why, "0.0.0.0"): // that alone isn't enforced, which address knows
 			case t.Addr.IsLoopback():
 				ids = append(ids, r.ID) // it may be about another address of loopback, which is the same to the profile
 			default:
