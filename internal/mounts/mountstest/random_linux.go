@@ -149,6 +149,8 @@ func (p *Program) Random(t *testing.T) {
 		got, errs := s.Start(t, uid, ops...)
 		if got == nil && slices.ContainsFunc(s.rows, func(row policy.Enforceability) bool { return strings.Contains(row.Why, "beneath a hidden folder") }) {
 			continue // the report has it
+		} else if got == nil && s.c.Caps(ws) == 0 && strings.Contains(errs, "chdir") {
+			continue // the folder that it would start in is hidden
 		} else if got == nil {
 			t.Fatalf("seed %d as %d: %s\n%s", seed, uid, errs, s.describe())
 		}
@@ -174,8 +176,9 @@ func (p *Program) Random(t *testing.T) {
 		}
 		childtest.Must(t, os.RemoveAll(ws))
 	}
+	t.Logf("%d operations succeeded and %d were denied", permitted, denied)
 	if permitted < 300 || denied < 300 {
-		t.Errorf("%d operations succeeded and %d were denied: that tests little", permitted, denied)
+		t.Error("that tests little")
 	}
 }
 
