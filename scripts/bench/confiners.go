@@ -84,13 +84,14 @@ read = true
 execute = true
 `
 
-// installed is the path of a program, which a command installs if PATH doesn't have it, or why there is none.
+// installed is the path of a program, which a command installs if PATH doesn't have it, or that there is none: why is shown, and isn't on the page.
 func installed(name, path string, install ...string) (string, string) {
 	if found, err := exec.LookPath(name); err == nil {
 		return found, ""
 	}
 	if out, err := exec.Command(install[0], install[1:]...).CombinedOutput(); err != nil {
-		return path, "not installed: " + lastLine(err.Error()+"\n"+string(out))
+		fmt.Fprintf(os.Stderr, "bench: install %s: %v\n%s", name, err, out)
+		return path, "not installed"
 	}
 	return path, ""
 }
