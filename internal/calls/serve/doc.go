@@ -15,5 +15,6 @@
 //
 // A request's head has at most 16 KiB and its body 8 MiB. A client has ten seconds to send a request, and to read its answer. A kind has at most 64
 // connections, one request is answered on each at a time, and few long bodies are read at a time; so at most 192 requests wait, and the
-// memory is bounded. When the client disconnects, the context of its request is canceled.
+// memory is bounded. When the client disconnects, the context of its request is canceled. After the session's end a client has a second to read the
+// answer to a request that had arrived.
 package serve
