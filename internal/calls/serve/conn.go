@@ -46,14 +46,17 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// readUntil sets the time until which the client may send; none once the server is closed.
-func (c *conn) readUntil(t time.Time) {
+// until sets a deadline of the connection, which Close has set for the last time.
+func (c *conn) until(set func(time.Time) error, t time.Time) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	if !c.s.ended {
-		_ = c.net.SetReadDeadline(t)
+		_ = set(t)
 	}
 }
+
+// readUntil sets the time until which the client may send.
+func (c *conn) readUntil(t time.Time) { c.until(c.net.SetReadDeadline, t) }
 
 // next answers one request. It returns false if the connection is to be closed.
 func (c *conn) next(began func()) bool {
@@ -132,12 +135,10 @@ func (c *conn) readBody(r *Request, head *http1.Head) (release func(), err error
 		}
 	}
 	r.Body = make([]byte, head.Length)
-	_, err = io.ReadFull(c.in, r.Body)
-	switch {
-	case c.s.ctx.Err() != nil:
-		err = ErrClosed
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = errSlow
+	if _, err = io.ReadFull(c.in, r.Body); errors.Is(err, os.ErrDeadlineExceeded) {
+		if err = errSlow; c.s.ctx.Err() != nil {
+			err = ErrClosed
+		}
 	}
 	return release, err
 }
@@ -212,11 +213,7 @@ func encode(body any) (text []byte, err error) {
 }
 
 func (c *conn) write(text []byte) bool {
-	c.s.mu.Lock()
-	if !c.s.ended {
-		_ = c.net.SetWriteDeadline(time.Now().Add(sending))
-	}
-	c.s.mu.Unlock()
+	c.until(c.net.SetWriteDeadline, time.Now().Add(sending))
 	_, err := c.net.Write(text)
 	return err == nil
 }
