@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,6 +18,14 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
+
+// wantReserved waits until some memory is reserved.
+func (w *world) wantReserved(want int64, when string) {
+	w.t.Helper()
+	if !eventually(func() bool { return w.s.budget.used.Load() == want }) {
+		w.t.Fatalf("%d bytes are reserved %s, want %d", w.s.budget.used.Load(), when, want)
+	}
+}
 
 // A request costs its head, and its body as far as it is buffered.
 func TestRequestCost(t *testing.T) {
@@ -39,26 +48,15 @@ func TestBudget(t *testing.T) {
 		}
 	}), nil)
 	w.resolve("a.com", a4)
-	used := func() int64 { return w.s.budget.used.Load() }
+	used := w.s.budget.used.Load
 	fill := func(but int64) (empty func()) {
 		n := maxBudget - used() - but
 		release, err := w.s.budget.reserve(n)
 		must(t, err)
 		return release
 	}
-	cl := w.client()
-	cl.Transport.(*http.Transport).TLSClientConfig, cl.Transport.(*http.Transport).ForceAttemptHTTP2 = cfg, true
-	get := func(path string) int {
-		resp, err := cl.Get("https://a.com" + path)
-		if err != nil {
-			t.Error(err)
-			return 0
-		}
-		io.Copy(io.Discard, resp.Body)
-		_, _ = io.Copy(io.Discard, resp.Body) // else the stream may still count as open
-		resp.Body.Close()
-		return resp.StatusCode
-	}
+	cl := w.tlsClient(cfg)
+	get := func(path string) int { return w.status(cl, "https://a.com"+path) }
 	// a connection
 	empty := fill(h2ConnCost)
 	if _, err := cl.Get("https://a.com/"); err == nil {
@@ -95,26 +93,16 @@ func TestBudget(t *testing.T) {
 	// long heads of HTTP/1
 	w.serve("203.0.113.1:80", &cdn{})
 	long := "GET / HTTP/1.1\r\nHost: a.com\r\nX: " + strings.Repeat("x", shortHead) + "\r\n\r\n"
-	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), long); !slices.Equal(statuses, []int{200}) {
-		t.Errorf("a long head: %d", statuses)
-	}
+	w.wantStatus("a long head", "203.0.113.1:80", long, 200)
 	empty()
 	empty = fill(0)
-	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), long); !slices.Equal(statuses, []int{503}) {
-		t.Errorf("a long head without memory: %d", statuses)
-	}
+	w.wantStatus("a long head without memory", "203.0.113.1:80", long, 503)
 	w.wantDenials("limit http://a.com:80")
-	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"); !slices.Equal(statuses, []int{200}) {
-		t.Errorf("a short one: %d", statuses)
-	}
+	w.wantStatus("a short one", "203.0.113.1:80", getRequest("a.com"), 200)
 	empty()
 	// everything is released
 	cl.CloseIdleConnections()
-	for end := time.Now().Add(testTimeout); used() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d bytes are still reserved at the end", used())
-		}
-	}
+	w.wantReserved(0, "at the end")
 }
 
 // A second connection to a server that allows few streams on one costs memory too.
@@ -135,17 +123,8 @@ func TestBudgetOfServers(t *testing.T) {
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	w.start()
-	cl := w.client()
-	cl.Transport.(*http.Transport).TLSClientConfig, cl.Transport.(*http.Transport).ForceAttemptHTTP2 = client, true
-	get := func(path string) int {
-		resp, err := cl.Get("https://a.com" + path)
-		if err != nil {
-			t.Error(err)
-			return 0
-		}
-		resp.Body.Close()
-		return resp.StatusCode
-	}
+	cl := w.tlsClient(client)
+	get := func(path string) int { return w.status(cl, "https://a.com"+path) }
 	get("/") // to get the server's settings
 	first := make(chan int)
 	go func() { first <- get("/wait") }()
@@ -174,11 +153,12 @@ func TestBudgetOfServers(t *testing.T) {
 	}
 	leave()
 	<-left
-	for deadline := time.Now().Add(time.Minute); w.s.budget.used.Load() > 0; time.Sleep(time.Millisecond) {
+	released := func() bool {
 		cl.CloseIdleConnections() // a connection may become idle late
-		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes are reserved for a client that has gone", w.s.budget.used.Load())
-		}
+		return w.s.budget.used.Load() == 0
+	}
+	if !eventually(released) {
+		t.Fatalf("%d bytes are reserved for a client that has gone", w.s.budget.used.Load())
 	}
 }
 
@@ -186,10 +166,8 @@ func TestBudgetOfServers(t *testing.T) {
 func TestBudgetOfResponses(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.s.helloTimeout = time.Second
-	w.zone.set("a.com", "203.0.113.1")
-	l := w.listen("203.0.113.1:80")
 	long := "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", shortHead) + "\r\n"
-	go nettest.Accept(l, func(c net.Conn) {
+	go nettest.Accept(w.listen("203.0.113.1:80"), func(c net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(c))
 		if err != nil {
 			return
@@ -200,8 +178,7 @@ func TestBudgetOfResponses(t *testing.T) {
 		}
 		io.Copy(io.Discard, c)
 	})
-	w.start()
-	w.resolve("a.com", a4)
+	w.start("a.com")
 	ask := func(path string) (net.Conn, *http.Response, error) {
 		c := w.dial("203.0.113.1:80")
 		io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a.com\r\n\r\n")
@@ -212,22 +189,14 @@ func TestBudgetOfResponses(t *testing.T) {
 	if err != nil || resp.StatusCode != 200 {
 		t.Fatalf("a long head: %v", err)
 	}
-	empty := func(when string) {
-		t.Helper()
-		for end := time.Now().Add(testTimeout); w.s.budget.used.Load() > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%d bytes are still reserved %s", w.s.budget.used.Load(), when)
-			}
-		}
-	}
-	empty("for a head that was passed on, while the body is waited for")
+	w.wantReserved(0, "for a head that was passed on, while the body is waited for")
 	c.Close()
 	c, _, err = ask("/half")
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("half a head: %v", err)
 	}
 	c.Close()
-	empty("for half a head that has ended")
+	w.wantReserved(0, "for half a head that has ended")
 	if _, err := w.s.budget.reserve(maxBudget); err != nil {
 		t.Fatal(err)
 	}
@@ -241,14 +210,6 @@ func TestBudgetOfResponses(t *testing.T) {
 func TestBudgetOfHellos(t *testing.T) {
 	w, _ := newTLS(t, policy.NetRule{Host: "a.com", Scheme: "https", Allow: true})
 	w.resolve("a.com", a4)
-	used := func(want int64) {
-		t.Helper()
-		for end := time.Now().Add(testTimeout); w.s.budget.used.Load() != want; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%d bytes are reserved, want %d", w.s.budget.used.Load(), want)
-			}
-		}
-	}
 	whole := helloBytes(t, "a.com", nil)
 	long := append([]byte{tlsHandshake, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xfb}, make([]byte, 8<<10)...)
 	pieces := append([]byte{tlsHandshake, 3, 1, 0, 100, 1, 0, 0xff, 0}, make([]byte, 96)...)
@@ -258,17 +219,13 @@ func TestBudgetOfHellos(t *testing.T) {
 	}{{whole[:len(whole)-1], 0}, {long, helloCost}, {pieces, helloCost}} {
 		c := w.dial("203.0.113.1:443")
 		c.Write(x.text)
-		for end := time.Now().Add(testTimeout); len(w.s.connSlots) == 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
-		used(x.used)
+		eventually(func() bool { return len(w.s.connSlots) > 0 })
+		w.wantReserved(x.used, fmt.Sprintf("for %.9x", x.text))
 		c.Close()
-		for end := time.Now().Add(testTimeout); len(w.s.connSlots) > 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
-		used(0)
+		eventually(w.isIdle)
+		w.wantReserved(0, "after its end")
 	}
-	w.clearDenials()
+	w.takeDenials()
 	if _, err := w.s.budget.reserve(maxBudget - helloCost + 1); err != nil {
 		t.Fatal(err)
 	}

@@ -45,12 +45,10 @@ func TestChange(t *testing.T) {
 		clients[name], mayDial[name] = cl, may
 	}
 	change := func(l policy.SourceLayer) error {
-		for w.countTransfers() > 0 { // the forwarding of a response ends a moment after the client has it
-			time.Sleep(time.Millisecond)
-		}
+		eventually(func() bool { return w.countTransfers() == 0 }) // the forwarding of a response ends a moment after the client has it
 		came := make(chan error)
 		l.Authority = policy.Session
-		changes <- Change{Policy: compileLayer(t, l), Done: func(err error) { came <- err }}
+		changes <- Change{Policy: nettest.Policy(t, l), Done: func(err error) { came <- err }}
 		return <-came
 	}
 	for _, x := range []struct {
@@ -150,7 +148,7 @@ func TestChangeEndsConnections(t *testing.T) {
 			}
 		}
 	}
-	must(t, w.s.current().reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: append(rules[:1:1], rules[3:]...)}), Generation: 2}))
+	w.reload(policy.SourceLayer{Net: append(rules[:1:1], rules[3:]...)})
 	reported := w.reported()
 	for _, k := range kinds {
 		if !slices.Contains(reported, k.reported) {
@@ -173,11 +171,17 @@ func TestChangeEndsConnections(t *testing.T) {
 
 // countTransfers returns the number of open transfers.
 func (w *world) countTransfers() (n int) {
-	w.s.transfers.Range(func(_, _ any) bool {
+	for range w.s.transfers.Range {
 		n++
-		return true
-	})
+	}
 	return n
+}
+
+// reload puts a policy of one layer in force.
+func (w *world) reload(l policy.SourceLayer) {
+	w.t.Helper()
+	l.Authority = policy.Session
+	must(w.t, w.s.current().reload(&Change{Policy: nettest.Policy(w.t, l), Generation: 2}))
 }
 
 // A new policy ends an HTTP/2 request that it denies, and no other request on the connection.
@@ -189,9 +193,7 @@ func TestChangeEndsRequest(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}), nil)
-	cl := w.client()
-	tr := cl.Transport.(*http.Transport)
-	tr.TLSClientConfig, tr.ForceAttemptHTTP2 = cfg, true
+	cl := w.tlsClient(cfg)
 	open := map[string]*bufio.Reader{}
 	for _, path := range []string{"/ends", "/stays"} {
 		resp, err := cl.Get("https://a.com" + path)
@@ -201,8 +203,7 @@ func TestChangeEndsRequest(t *testing.T) {
 		defer resp.Body.Close()
 		open[path] = bufio.NewReader(resp.Body)
 	}
-	stays := policy.SourceLayer{Authority: policy.Session, TLSIntercept: true, Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/stays", Allow: true}}}
-	must(t, w.s.current().reload(&Change{Policy: compileLayer(t, stays), Generation: 2}))
+	w.reload(policy.SourceLayer{TLSIntercept: true, Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/stays", Allow: true}}})
 	w.wantDenials("host_not_listed https://a.com:443/ends")
 	if ticks(open["/ends"], 1<<20) || !ticks(open["/stays"], 100) || len(w.dialed) != 1 {
 		t.Errorf("a denied request goes on, or a granted one ends; %d connections", len(w.dialed))
@@ -251,11 +252,10 @@ func TestChangeFails(t *testing.T) {
 	changes := make(chan Change)
 	w := newWorld(t, allow("a.com"))
 	w.s.Changes = changes
-	w.zone.set("a.com", "203.0.113.1")
 	w.start()
 	came := make(chan error)
 	layer := policy.SourceLayer{Authority: policy.Session, TLSIntercept: true, Net: interceptRules[2:]}
-	changes <- Change{Policy: compileLayer(t, layer), Done: func(err error) { came <- err }}
+	changes <- Change{Policy: nettest.Policy(t, layer), Done: func(err error) { came <- err }}
 	if err := <-came; err == nil {
 		t.Error("a policy that needs an authority is accepted without one")
 	}
@@ -267,7 +267,6 @@ func TestChangeFails(t *testing.T) {
 // A lookup that began under the former policy permits nothing when a new one has come into force meanwhile.
 func TestChangeDuringLookup(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "a.com", Port: 5432, Allow: true})
-	w.zone.set("a.com", "203.0.113.1")
 	w.start()
 	permitted := func() int {
 		w.mu.Lock()
@@ -280,7 +279,7 @@ func TestChangeDuringLookup(t *testing.T) {
 		t.Fatal("nothing is permitted: ", code)
 	}
 	former := w.s.current()
-	must(t, former.reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{allow("b.com")}}), Generation: 2}))
+	w.reload(policy.SourceLayer{Net: []policy.NetRule{allow("b.com")}})
 	q := dns.Query{Question: dnsmessage.Question{Name: dnsmessage.MustNewName("a.com."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}
 	if a := former.resolve(context.Background(), &q, client{}); a.Code != dnsmessage.RCodeServerFailure || permitted() > 0 {
 		t.Errorf("it is answered %+v, or permitted", a)
@@ -293,7 +292,6 @@ func TestChangeDuringLookup(t *testing.T) {
 // A connection is decided on by the policy in force at its first byte.
 func TestChangeBeforeFirstByte(t *testing.T) {
 	w := newWorld(t, allow("a.com"), policy.NetRule{Host: "a.com", Port: 443, Allow: true})
-	w.zone.set("a.com", "203.0.113.1")
 	got := make(chan string, 1)
 	go nettest.Accept(w.listen("203.0.113.1:443"), func(c net.Conn) {
 		b, _ := io.ReadAll(c)
@@ -302,14 +300,10 @@ func TestChangeBeforeFirstByte(t *testing.T) {
 	w.start().resolve("a.com", dnsmessage.TypeA)
 	for i, text := range []string{"EHLO x\r\n", string(helloBytes(t, "a.com", nil))} {
 		c := w.dial("203.0.113.1:443")
-		for len(w.s.connSlots) == 0 {
-			time.Sleep(time.Millisecond) // until it is served
-		}
-		for end := time.Now().Add(testTimeout); w.dials() <= i && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
+		eventually(func() bool { return !w.isIdle() }) // until it is served
+		eventually(func() bool { return w.dials() > i })
 		former := w.s.current()
-		must(t, former.reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.com", Port: 443}}}), Generation: 2}))
+		w.reload(policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Port: 443}}})
 		io.WriteString(c, text)
 		io.Copy(io.Discard, c)
 		c.Close()

@@ -11,16 +11,11 @@ func TestDenialTextLimit(t *testing.T) {
 	w, _ := newWeb(t)
 	w.resolve("a.com", a4)
 	statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), "GET /admin/"+strings.Repeat("x", 10*maxText)+" HTTP/1.1\r\nHost: a.com\r\n\r\n")
-	w.mu.Lock()
-	if a := &w.denials[0].Answer; !slices.Equal(statuses, []int{403}) || len(a.Target)+len(a.Note)+len(a.Suggest) > 3*maxText || !strings.HasPrefix(a.Target, "http://a.com:80/admin/xx") {
+	if a := &w.takeDenials()[0].Answer; !slices.Equal(statuses, []int{403}) || len(a.Target)+len(a.Note)+len(a.Suggest) > 3*maxText || !strings.HasPrefix(a.Target, "http://a.com:80/admin/xx") {
 		t.Errorf("%d, reported %+v", statuses, a)
 	}
-	w.mu.Unlock()
-	w.clearDenials()
 	w.resolve("user:SECRET@a.com", a4)
-	w.mu.Lock()
-	if a := &w.denials[0].Answer; strings.Contains(a.Note, "SECRET") {
+	if a := &w.takeDenials()[0].Answer; strings.Contains(a.Note, "SECRET") {
 		t.Errorf("reported %+v", a)
 	}
-	w.mu.Unlock()
 }

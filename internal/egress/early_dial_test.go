@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
-
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -28,8 +26,7 @@ func TestServerFirst(t *testing.T) {
 		b, _ := io.ReadAll(c)
 		got <- string(b)
 	})
-	w.start()
-	w.resolve("mail.com", dnsmessage.TypeA)
+	w.start("mail.com")
 
 	begun := time.Now()
 	c := w.dial("203.0.113.2:2525")
@@ -67,10 +64,8 @@ func TestServerFirst(t *testing.T) {
 	c.Close()
 
 	w.dial("203.0.113.2:2525").Close() // neither side sends
-	for end := time.Now().Add(testTimeout); len(w.s.connSlots) > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("a connection without data is still served")
-		}
+	if !eventually(w.isIdle) {
+		t.Fatal("a connection without data is still served")
 	}
 }
 
@@ -83,10 +78,7 @@ func TestAllowedByDefault(t *testing.T) {
 	w.serve("203.0.113.2:8080", &cdn{})
 	w.start()
 	for host, want := range map[string]int{"other.com": 200, "web.com": 403} {
-		statuses, _ := sendHTTP(t, w.dial("203.0.113.2:8080"), "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
-		if len(statuses) != 1 || statuses[0] != want {
-			t.Errorf("%s: %d, want %d", host, statuses, want)
-		}
+		w.wantStatus(host, "203.0.113.2:8080", getRequest(host), want)
 	}
 }
 

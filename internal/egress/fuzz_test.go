@@ -26,7 +26,7 @@ func FuzzQuery(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		out := w.s.answer(t.Context(), msg, client{}, false)
-		w.clearDenials()
+		w.takeDenials()
 		if out == nil {
 			return
 		}

@@ -1,13 +1,8 @@
 package egress
 
 import (
-	"bufio"
-	"fmt"
-	"io"
-	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -28,17 +23,9 @@ func TestHosts(t *testing.T) {
 		w.s.Hosts[name] = []netip.Addr{netip.MustParseAddr(addr)}
 	}
 	for _, to := range []string{"10.0.0.5:80", "10.0.0.7:80", "10.0.0.8:80", "10.0.0.9:80", "10.0.0.6:80"} {
-		w.serve(to, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "hello") }))
+		w.serve(to, &cdn{})
 	}
 	w.start()
-	get := func(to, host string) int {
-		c := w.dial(to)
-		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", host)
-		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		must(t, err)
-		defer resp.Body.Close()
-		return resp.StatusCode
-	}
 	for _, x := range []struct {
 		to, host string
 		status   int
@@ -51,9 +38,7 @@ func TestHosts(t *testing.T) {
 		{"10.0.0.9:80", "barred.test", 403, []string{"rule_denies net.5 tcp://10.0.0.9:443", "host_mismatch http://barred.test:80/"}},
 		{"10.0.0.6:80", "inside.test", 403, []string{"private_address tcp://10.0.0.6:443", "host_mismatch http://inside.test:80/"}},
 	} {
-		if got := get(x.to, x.host); got != x.status {
-			t.Errorf("%s at %s: %d, want %d", x.host, x.to, got, x.status)
-		}
+		w.wantStatus(x.host+" at "+x.to, x.to, getRequest(x.host), x.status)
 		w.wantDenials(x.reported...)
 	}
 	if addrs, code := w.resolve("intranet.test", dnsmessage.TypeA); code != dnsmessage.RCodeSuccess || !slices.Equal(addrs, w.s.Hosts["intranet.test"]) {
@@ -62,11 +47,9 @@ func TestHosts(t *testing.T) {
 	if addrs, code := w.resolve("intranet.test", dnsmessage.TypeAAAA); code != dnsmessage.RCodeSuccess || len(addrs) > 0 {
 		t.Errorf("intranet.test by IPv6: %v, %s", addrs, code)
 	}
-	w.zone.mu.Lock()
-	if slices.ContainsFunc(w.zone.queries, func(q string) bool { return strings.EqualFold(q, "intranet.test.") }) {
-		t.Errorf("queried upstream: %q", w.zone.queries)
+	if got := w.zone.queried(); slices.Contains(got, "intranet.test.") {
+		t.Errorf("queried upstream: %q", got)
 	}
-	w.zone.mu.Unlock()
 	w.mu.Lock()
 	if w.permits["tcp 127.0.0.1:5432"].IsZero() || !w.permits["tcp 10.0.0.8:22"].IsZero() {
 		t.Errorf("permitted from the start: %v", w.permits)
@@ -74,7 +57,5 @@ func TestHosts(t *testing.T) {
 	w.mu.Unlock()
 
 	must(t, w.s.current().reload(&Change{Policy: w.s.Policy, Generation: 2}))
-	if got := get("10.0.0.5:80", "intranet.test"); got != 403 {
-		t.Errorf("a name that is no longer in the hosts file: %d", got)
-	}
+	w.wantStatus("a name that is no longer in the hosts file", "10.0.0.5:80", getRequest("intranet.test"), 403)
 }

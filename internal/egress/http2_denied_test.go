@@ -63,8 +63,7 @@ func TestMalformedHTTP2(t *testing.T) {
 		}
 	}), nil)
 	w.s.helloTimeout = time.Second
-	w.start()
-	w.resolve("a.com", a4)
+	w.start("a.com")
 	cfg.ServerName, cfg.NextProtos = "a.com", []string{"h2"}
 	const bad, much = "host_mismatch https://a.com:443", "limit https://a.com:443"
 	path := func(p string) []string { return append(slices.Clone(plainHead[:7]), p) }
@@ -155,8 +154,7 @@ func TestMalformedHTTP2(t *testing.T) {
 // A denied upload is reported once, however much of it arrives before and after the response.
 func TestDeniedUpload(t *testing.T) {
 	w, cfg := intercepting(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil)
-	w.start()
-	w.resolve("a.com", a4)
+	w.start("a.com")
 	cfg.ServerName, cfg.NextProtos = "a.com", []string{"h2"}
 	c := tls.Client(w.dial("203.0.113.1:443"), cfg)
 	defer c.Close()

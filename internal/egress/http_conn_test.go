@@ -73,8 +73,19 @@ func newWeb(t *testing.T) (*world, *cdn) {
 	return w.start(), c
 }
 
+// wantStatus fails unless a request of a step is answered with one status.
+func (w *world) wantStatus(step, to, text string, want int) {
+	w.t.Helper()
+	if statuses, bodies := sendHTTP(w.t, w.dial(to), text); !slices.Equal(statuses, []int{want}) {
+		w.t.Errorf("%s: %d %q, want %d", step, statuses, bodies, want)
+	}
+}
+
+// getRequest is a request for a host's root.
+func getRequest(host string) string { return "GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n" }
+
 // sendHTTP sends text on a connection and returns the status and body of every response, until the connection ends.
-func sendHTTP(t *testing.T, c net.Conn, text string) (statuses []int, bodies []string) {
+func sendHTTP(t testing.TB, c net.Conn, text string) (statuses []int, bodies []string) {
 	t.Helper()
 	method, _, _ := strings.Cut(text, " ")
 	if _, err := io.WriteString(c, text); err != nil {
@@ -179,17 +190,12 @@ func TestRequests(t *testing.T) {
 			w.clearNames() // the address must have one name
 			w.resolve(known, a4)
 		}
-		statuses, bodies := sendHTTP(t, w.dial(x.to), x.text)
-		if got := strings.Trim(fmt.Sprint(statuses), "[]"); got != x.status {
-			t.Errorf("%s: %s %q, want %s", x.name, got, bodies, x.status)
-		}
-		if got := c.takeRequests(); !slices.Equal(got, x.took) {
-			t.Errorf("%s: the server got %q, want %q", x.name, got, x.took)
-		}
+		e := exchange{x.name, x.text, x.status, x.took, x.reported}
+		e.check(w, w.dial(x.to), c)
 		if got := w.reported(); !slices.Equal(got, x.reported) {
 			t.Errorf("%s: reported %q, want %q", x.name, got, x.reported)
 		}
-		w.clearDenials()
+		w.takeDenials()
 	}
 }
 
@@ -253,24 +259,16 @@ func TestSmuggling(t *testing.T) {
 		"too long":              post + "X: " + strings.Repeat("y", maxHead) + "\r\n\r\n",
 		"too many fields":       post + strings.Repeat("X: y\r\n", maxFields+1) + "\r\n",
 	} {
-		statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), text)
-		if len(statuses) != 1 || statuses[0] != http.StatusBadRequest {
-			t.Errorf("%s: %v", name, statuses)
-		}
+		w.wantStatus(name, "203.0.113.1:80", text, http.StatusBadRequest)
 		if got := c.takeRequests(); len(got) > 0 {
 			t.Errorf("%s: the server got %q", name, got)
 		}
-		w.mu.Lock()
-		if len(w.denials) != 1 || w.denials[0].Answer.Reason != policy.HostMismatch || w.denials[0].Answer.Note == "" {
-			t.Errorf("%s: reported %+v", name, w.denials)
+		if got := w.takeDenials(); len(got) != 1 || got[0].Answer.Reason != policy.HostMismatch || got[0].Answer.Note == "" {
+			t.Errorf("%s: reported %+v", name, got)
 		}
-		w.denials = nil
-		w.mu.Unlock()
 	}
 	for _, text := range []string{post + "Content-Length: 2\r\n\r\nhi", post + "X_Y: z\r\nX:\r\n\r\n"} { // control
-		if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), text); !slices.Equal(statuses, []int{200}) {
-			t.Errorf("control: %v", statuses)
-		}
+		w.wantStatus("control", "203.0.113.1:80", text, 200)
 	}
 }
 
@@ -290,16 +288,11 @@ func TestBadChunks(t *testing.T) {
 		"LF at the end":      "2\r\nhi\r\n0\r\n\n",
 		"cut":                "2\r\nh",
 	} {
-		statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), head+body+next)
-		for _, s := range statuses {
-			if s == 200 {
-				t.Errorf("%s: %v", name, statuses)
-			}
+		if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), head+body+next); slices.Contains(statuses, 200) {
+			t.Errorf("%s: %v", name, statuses)
 		}
-		for _, got := range c.takeRequests() {
-			if strings.HasPrefix(got, "GET") {
-				t.Errorf("%s: the server got %q", name, got)
-			}
+		if got := c.takeRequests(); slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "GET") }) {
+			t.Errorf("%s: the server got %q", name, got)
 		}
 		w.wantDenials("host_mismatch http://a.com:80")
 	}
@@ -311,10 +304,8 @@ func TestBadChunks(t *testing.T) {
 // The server gets the request as it was decided on, in one form.
 func TestRewrite(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.zone.set("a.com", "203.0.113.1")
 	l := w.listen("203.0.113.1:80")
-	w.start()
-	w.resolve("a.com", a4)
+	w.start("a.com")
 	c := w.dial("203.0.113.1:80")
 	io.WriteString(c, "POST http://A.COM./x%20y?q HTTP/1.1\r\nHost:A.com.:80\r\nx-Lower:  v \r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\nConnection: Upgrade,,keep-alive, ,x\r\nTransfer-Encoding: CHUNKED\r\n\r\n"+
 		"2;ext=1\r\nhi\r\n0;ext\r\n\r\n")
@@ -332,7 +323,6 @@ func TestRewrite(t *testing.T) {
 // A response that ends before the request reaches the client at once, including its end.
 func TestEarlyResponses(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.zone.set("a.com", "203.0.113.1")
 	rest := make(chan error)
 	go nettest.Accept(w.listen("203.0.113.1:80"), func(c net.Conn) {
 		in := bufio.NewReader(c)
@@ -342,8 +332,7 @@ func TestEarlyResponses(t *testing.T) {
 			rest <- err
 		}
 	})
-	w.start()
-	w.resolve("a.com", a4)
+	w.start("a.com")
 	for _, more := range []string{"Content-Length: 100\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n", "Content-Length: 9\r\nExpect: 100-continue\r\n\r\n"} {
 		c := w.dial("203.0.113.1:80")
 		begun := time.Now()
@@ -358,20 +347,16 @@ func TestEarlyResponses(t *testing.T) {
 			t.Errorf("%q: the request has ended too: %v", more, err)
 		}
 		c.Close()
-		for end := time.Now().Add(testTimeout); len(w.s.connSlots) > 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
+		eventually(w.isIdle)
 	}
 }
 
 // A server that doesn't read the body of a request would parse it as the next request, on which nothing has decided. It gets none.
 func TestUnreadBodies(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "a.com", Scheme: "http", PathPrefix: "/open", Allow: true})
-	w.zone.set("a.com", "203.0.113.1")
-	l := w.listen("203.0.113.1:80")
 	var mu sync.Mutex
 	var paths []string
-	go nettest.Accept(l, func(c net.Conn) {
+	go nettest.Accept(w.listen("203.0.113.1:80"), func(c net.Conn) {
 		for in, last := bufio.NewReader(c), false; !last; {
 			r, err := http.ReadRequest(in) // and not its body
 			if err != nil {
@@ -384,8 +369,7 @@ func TestUnreadBodies(t *testing.T) {
 			last = r.Close
 		}
 	})
-	w.start()
-	w.resolve("a.com", a4)
+	w.start("a.com")
 	inner := "GET /shut HTTP/1.1\r\nHost: a.com\r\n\r\n"
 	sized := fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(inner), inner)
 	for _, x := range []struct{ method, more, connection string }{
@@ -440,12 +424,11 @@ func TestErrorBody(t *testing.T) {
 	if got, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 403 ") || !strings.HasSuffix(string(got), "\r\n\r\n") {
 		t.Errorf("HEAD: %v %q", err, got)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.denials) != 2 {
-		t.Fatalf("reported %+v", w.denials)
+	denials := w.takeDenials()
+	if len(denials) != 2 {
+		t.Fatalf("reported %+v", denials)
 	}
-	if d := w.denials[0]; d.Method != "POST" || d.Protocol != "http" || d.To.String() != "203.0.113.1:80" || !d.Client.IsValid() || d.Process != testProcess {
+	if d := denials[0]; d.Method != "POST" || d.Protocol != "http" || d.To.String() != "203.0.113.1:80" || !d.Client.IsValid() || d.Process != testProcess {
 		t.Errorf("reported %+v", d)
 	}
 }
@@ -453,7 +436,6 @@ func TestErrorBody(t *testing.T) {
 // Unusual responses: without a body, chunked with a trailer, up to the end of the connection, in pieces, after 100.
 func TestResponses(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.zone.set("a.com", "203.0.113.1")
 	released := make(chan bool)
 	w.serve("203.0.113.1:80", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -536,10 +518,8 @@ func TestResponses(t *testing.T) {
 	if b, _ := io.ReadAll(resp.Body); string(b) != "8388608" {
 		t.Errorf("a long body: %q", b)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.dialed) > 7 {
-		t.Errorf("connections aren't kept: %v", w.dialed)
+	if n := w.dials(); n > 7 {
+		t.Errorf("connections aren't kept: there are %d", n)
 	}
 }
 
@@ -550,17 +530,14 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // After the server has closed an idle connection, egress dials it again, and the client doesn't notice.
 func TestStaleServer(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.zone.set("a.com", "203.0.113.1")
-	l := w.listen("203.0.113.1:80")
 	closed := make(chan bool)
-	go nettest.Accept(l, func(c net.Conn) {
+	go nettest.Accept(w.listen("203.0.113.1:80"), func(c net.Conn) {
 		http.ReadRequest(bufio.NewReader(c))
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi") // and closes the connection without notice
 		c.Close()
 		closed <- true
 	})
-	w.start()
-	w.resolve("a.com", a4)
+	w.start("a.com")
 	c := w.dial("203.0.113.1:80")
 	in := bufio.NewReader(c)
 	for range 3 {
@@ -578,11 +555,9 @@ func TestStaleServer(t *testing.T) {
 // Malformed responses are not forwarded.
 func TestBadServers(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.zone.set("a.com", "203.0.113.1")
-	l := w.listen("203.0.113.1:80")
 	var response string
 	got := make(chan string, 9)
-	go nettest.Accept(l, func(c net.Conn) {
+	go nettest.Accept(w.listen("203.0.113.1:80"), func(c net.Conn) {
 		in := bufio.NewReader(c)
 		http.ReadRequest(in)
 		io.WriteString(c, response)
@@ -590,8 +565,7 @@ func TestBadServers(t *testing.T) {
 		rest, _ := io.ReadAll(in)
 		got <- string(rest)
 	})
-	w.start()
-	w.resolve("a.com", a4)
+	w.start("a.com")
 	second := "GET /denied HTTP/1.1\r\nHost: evil.com\r\n\r\n"
 	for name, text := range map[string]string{
 		"an unasked change": "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
@@ -629,10 +603,8 @@ func TestBadServers(t *testing.T) {
 func TestSlowRequests(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.s.helloTimeout = time.Second
-	w.zone.set("a.com", "203.0.113.1")
 	w.serve("203.0.113.1:80", &cdn{})
-	w.start()
-	w.resolve("a.com", a4)
+	w.start("a.com")
 	texts := []string{"G", "GET / HTTP/1.1\r\nHost: a", "\x16\x03\x01\x02\x00\x01"}
 	var slow []net.Conn
 	for _, text := range texts {
@@ -645,11 +617,9 @@ func TestSlowRequests(t *testing.T) {
 			t.Errorf("%q: the connection doesn't end", texts[i])
 		}
 	}
-	w.mu.Lock()
-	if len(w.denials) != len(texts) || slices.ContainsFunc(w.denials, func(d message.Denial) bool { return d.Answer.Reason != policy.Limit }) {
-		t.Errorf("reported %+v", w.denials)
+	if l := w.takeDenials(); len(l) != len(texts) || slices.ContainsFunc(l, func(d message.Denial) bool { return d.Answer.Reason != policy.Limit }) {
+		t.Errorf("reported %+v", l)
 	}
-	w.mu.Unlock()
 	c := w.dial("203.0.113.1:80")
 	in := bufio.NewReader(c)
 	for range 2 { // idle before the first request, and between two
@@ -675,8 +645,7 @@ func TestWebSocket(t *testing.T) {
 		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nat once")
 		io.Copy(c, in)
 	}))
-	w.start()
-	w.resolve("ws.com", a4)
+	w.start("ws.com")
 	c := w.dial("203.0.113.1:80")
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: ws.com\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\r\n")
 	in := bufio.NewReader(c)
@@ -696,8 +665,7 @@ func TestNoWebSocket(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "ws.com", Scheme: "ws", Allow: true}, policy.NetRule{Host: "ws.com", Scheme: "http", PathPrefix: "/both", Allow: true})
 	w.zone.set("ws.com", "203.0.113.1")
 	w.serve("203.0.113.1:80", &cdn{})
-	w.start()
-	w.resolve("ws.com", a4)
+	w.start("ws.com")
 	for path, want := range map[string]int{"/both": 200, "/ws": 403} {
 		statuses, bodies := sendHTTP(t, w.dial("203.0.113.1:80"), "GET "+path+" HTTP/1.1\r\nHost: ws.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		if !slices.Equal(statuses, []int{want}) || want == 403 && strings.Contains(bodies[0], "hello") {
@@ -715,25 +683,19 @@ func TestProxyTargetUnknown(t *testing.T) {
 	w.zone.set("far.com", "203.0.113.2")
 	c := &cdn{}
 	w.serve("203.0.113.1:80", c)
-	w.start()
-	w.resolve("web.com", a4)
-	status := func(text string) int {
-		t.Helper()
-		statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), text+"\r\n\r\n")
-		return statuses[0]
+	w.start("web.com")
+	w.wantStatus("a target for a proxy", "203.0.113.1:80", "GET https://far.com/x HTTP/1.1\r\nHost: far.com\r\n\r\n", 200)
+	if got := c.takeRequests(); len(got) != 1 {
+		t.Errorf("a target for a proxy: the server got %q", got)
 	}
-	if got := status("GET https://far.com/x HTTP/1.1\r\nHost: far.com"); got != 200 || len(c.takeRequests()) != 1 {
-		t.Errorf("a target for a proxy: %d", got)
-	}
-	if got := status("GET https://far.com/x HTTP/1.1\r\nHost: far.com\r\nX-Original-URL: /admin"); got != 403 {
-		t.Errorf("a target that may be the server itself: %d", got)
-	}
+	w.wantStatus("a target that may be the server itself", "203.0.113.1:80", "GET https://far.com/x HTTP/1.1\r\nHost: far.com\r\nX-Original-URL: /admin\r\n\r\n", 403)
 	w.wantDenials("rule_denies net.2 https://far.com:443/admin")
 	for range cap(w.s.lookupSlots) {
 		w.s.lookupSlots <- struct{}{}
 	}
-	if got := status("GET https://busy.com/ HTTP/1.1\r\nHost: busy.com"); got != 403 || len(c.takeRequests()) != 0 {
-		t.Errorf("a name that can't be looked up: %d", got)
+	w.wantStatus("a name that can't be looked up", "203.0.113.1:80", "GET https://busy.com/ HTTP/1.1\r\nHost: busy.com\r\n\r\n", 403)
+	if got := c.takeRequests(); len(got) != 0 {
+		t.Errorf("a name that can't be looked up: the server got %q", got)
 	}
 	w.wantDenials("host_mismatch https://busy.com:443/")
 }
@@ -747,12 +709,10 @@ func TestUserInformation(t *testing.T) {
 		"CONNECT bob:SECRET@a.com:80 HTTP/1.1\r\nHost: a.com\r\n\r\n", "GET http://bob:SECRET@[a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n",
 	} {
 		statuses, bodies := sendHTTP(t, w.dial("203.0.113.1:80"), text)
-		w.mu.Lock()
-		if reported := fmt.Sprintf("%v %+v", bodies, w.denials); !slices.Equal(statuses, []int{400}) || len(w.denials) != 1 || strings.Contains(reported, "SECRET") {
+		denials := w.takeDenials()
+		if reported := fmt.Sprintf("%v %+v", bodies, denials); !slices.Equal(statuses, []int{400}) || len(denials) != 1 || strings.Contains(reported, "SECRET") {
 			t.Errorf("%s: %d, reported %s", text, statuses, reported)
 		}
-		w.denials = nil
-		w.mu.Unlock()
 	}
 	if got := c.takeRequests(); len(got) > 0 {
 		t.Errorf("the server got %q", got)
@@ -763,7 +723,6 @@ func TestUserInformation(t *testing.T) {
 func TestProxies(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "proxy.com", Scheme: "http", Port: 3128, Allow: true}, policy.NetRule{Host: "a.com", Scheme: "http", Allow: true}, policy.NetRule{Host: "raw.com", Port: 2525, Allow: true}, policy.NetRule{Host: "b.com", Scheme: "http", Allow: true})
 	w.zone.set("proxy.com", "203.0.113.3")
-	w.zone.set("a.com", "203.0.113.1")
 	c := &cdn{}
 	w.serve("203.0.113.1:80", c)
 	w.serve("203.0.113.3:3128", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -787,14 +746,8 @@ func TestProxies(t *testing.T) {
 		io.Copy(p, up)
 		p.Close()
 	}))
-	w.start()
-	w.resolve("proxy.com", a4)
-	connect := "CONNECT a.com:80 HTTP/1.1\r\nHost: a.com:80\r\n\r\n"
-	for _, x := range []struct {
-		name, text     string
-		status         string
-		took, reported []string
-	}{
+	w.start("proxy.com")
+	for _, x := range []exchange{
 		{"a request to the proxy", "GET http://a.com/x HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET http://a.com/x a.com"}, nil},
 		{"one that isn't granted", "GET http://evil.com/x HTTP/1.1\r\nHost: evil.com\r\n\r\n", "403", nil, []string{"host_not_listed http://evil.com:80/x"}},
 		{"a tunnel", connect + "GET /y HTTP/1.1\r\nHost: a.com\r\n\r\n", "200 200", []string{"GET /y a.com"}, nil},
@@ -809,29 +762,12 @@ func TestProxies(t *testing.T) {
 		{"another Host", "CONNECT a.com:80 HTTP/1.1\r\nHost: b.com:80\r\n\r\n", "400", nil, []string{"host_mismatch http://proxy.com:3128"}},
 		{"with a body", "CONNECT a.com:80 HTTP/1.1\r\nHost: a.com:80\r\nContent-Length: 3\r\n\r\nabc", "400", nil, []string{"host_mismatch http://proxy.com:3128"}},
 	} {
-		cn := w.dial("203.0.113.3:3128")
-		var statuses []int
-		if rest, ok := strings.CutPrefix(x.text, connect); ok { // send after the tunnel is open
-			io.WriteString(cn, connect)
-			head := make([]byte, len("HTTP/1.1 200 Connected\r\n\r\n"))
-			if _, err := io.ReadFull(cn, head); err != nil {
-				t.Fatalf("%s: %v %q", x.name, err, head)
-			}
-			statuses, _ = sendHTTP(t, cn, rest)
-			statuses = append([]int{200}, statuses...)
-		} else {
-			statuses, _ = sendHTTP(t, cn, x.text)
-		}
-		if got := strings.Trim(fmt.Sprint(statuses), "[]"); got != x.status {
-			t.Errorf("%s: %s, want %s", x.name, got, x.status)
-		}
-		if got := c.takeRequests(); !slices.Equal(got, x.took) {
-			t.Errorf("%s: the server got %q, want %q", x.name, got, x.took)
-		}
-		if x.name == "to another port" && !w.hasNote("a.com is granted, but not its port 22") {
-			t.Error("the report doesn't name the port as the reason")
-		}
-		w.wantDenials(x.reported...)
+		x.check(w, w.dial("203.0.113.3:3128"), c)
+		w.wantDenialsOf(x.name, x.reported...)
+	}
+	sendHTTP(t, w.dial("203.0.113.3:3128"), "CONNECT a.com:22 HTTP/1.1\r\nHost: a.com:22\r\n\r\n")
+	if !w.hasNote("a.com is granted, but not its port 22") {
+		t.Error("the report doesn't name the port as the reason")
 	}
 	cn := w.dial("203.0.113.3:3128")
 	io.WriteString(cn, "CONNECT raw.com:2525 HTTP/1.1\r\nHost: raw.com:2525\r\n\r\nEHLO x\r\n")
@@ -855,8 +791,7 @@ func TestServerAsProxy(t *testing.T) {
 	}
 	w.zone.set("third.com", "203.0.113.2")
 	w.serve("203.0.113.1:80", c)
-	w.start()
-	w.resolve("web.com", a4)
+	w.start("web.com")
 	for _, x := range []struct{ url, reported string }{
 		{"http://web.com/x", ""},
 		{"http://web.com/admin/1", "rule_denies net.3 http://web.com:80/admin/1"},
@@ -901,9 +836,7 @@ func TestPrivatePort(t *testing.T) {
 	if addrs, _ := w.resolve("a.com", a4); len(addrs) != 1 {
 		t.Errorf("it isn't answered: %v", addrs)
 	}
-	if statuses, _ := sendHTTP(t, w.dial("10.0.0.1:80"), "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"); !slices.Equal(statuses, []int{403}) {
-		t.Errorf("%v", statuses)
-	}
+	w.wantStatus("to the private address", "10.0.0.1:80", getRequest("a.com"), 403)
 	w.wantDenials("private_address http://a.com:80/")
 }
 
@@ -913,24 +846,16 @@ func TestRebinding(t *testing.T) {
 	c := &cdn{}
 	w.serve("203.0.113.1:80", c)
 	w.serve("10.0.0.1:80", c)
-	w.zone.set("a.com", "203.0.113.1")
-	w.start()
-	w.resolve("a.com", a4)
+	w.start("a.com")
 	w.zone.set("a.com", "10.0.0.1")
 	if addrs, _ := w.resolve("a.com", dnsmessage.TypeA); len(addrs) > 0 {
 		t.Errorf("a private address is answered: %v", addrs)
 	}
-	get := "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"
-	if statuses, _ := sendHTTP(t, w.dial("10.0.0.1:80"), get); !slices.Equal(statuses, []int{403}) {
-		t.Errorf("to the private address: %v", statuses)
-	}
-	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{200}) {
-		t.Errorf("to the address that was answered: %v", statuses)
-	}
+	get := getRequest("a.com")
+	w.wantStatus("to the private address", "10.0.0.1:80", get, 403)
+	w.wantStatus("to the address that was answered", "203.0.113.1:80", get, 200)
 	w.s.names.add("a.com", netip.MustParseAddr("203.0.113.1"), time.Now().Add(-time.Second)) // expired
-	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{403}) {
-		t.Errorf("after the binding has expired: %v", statuses)
-	}
+	w.wantStatus("after the binding has expired", "203.0.113.1:80", get, 403)
 	if got := c.takeRequests(); len(got) != 1 {
 		t.Errorf("the servers got %q", got)
 	}

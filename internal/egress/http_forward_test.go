@@ -14,15 +14,12 @@ import (
 // A response without memory ends the request, even while its body is being sent.
 func TestNoMemoryForResponse(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.zone.set("a.com", "203.0.113.1")
-	l := w.listen("203.0.113.1:80")
-	go nettest.Accept(l, func(c net.Conn) {
+	go nettest.Accept(w.listen("203.0.113.1:80"), func(c net.Conn) {
 		c.Read(make([]byte, 1))
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", shortHead)+"\r\nContent-Length: 0\r\n\r\n")
 		io.Copy(io.Discard, c)
 	})
-	w.start()
-	w.resolve("a.com", a4)
+	w.start("a.com")
 	if _, err := w.s.budget.reserve(maxBudget); err != nil {
 		t.Fatal(err)
 	}

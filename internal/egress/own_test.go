@@ -34,9 +34,7 @@ func TestOwnAddresses(t *testing.T) {
 		to, host string
 		want     int
 	}{{"203.0.113.1", "a.com", 200}, {"203.0.113.8", "a.com", 403}, {"203.0.113.9", "granted.com", 200}} {
-		if statuses, _ := sendHTTP(t, w.dial(x.to+":80"), "GET / HTTP/1.1\r\nHost: "+x.host+"\r\n\r\n"); len(statuses) != 1 || statuses[0] != x.want {
-			t.Errorf("%s at %s: %d, want %d", x.host, x.to, statuses, x.want)
-		}
+		w.wantStatus(x.host+" at "+x.to, x.to+":80", getRequest(x.host), x.want)
 	}
 }
 

@@ -11,15 +11,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
+
+// useProxy makes the server an HTTP proxy. Nothing shows which process a connection to it is of.
+func (w *world) useProxy() { w.s.Proxy, w.s.Kernel, w.process = true, NoKernel{}, event.Observed{} }
 
 // newProxy is a world whose clients use the server as an HTTP proxy.
 func newProxy(t *testing.T, rules ...policy.NetRule) (*world, *cdn) {
 	w, c := newWorld(t, rules...), &cdn{}
-	w.s.Proxy, w.s.Kernel = true, NoKernel{}
+	w.useProxy()
 	for _, n := range []string{"a.com", "evil.com", "unlisted.com"} {
 		w.zone.set(n, "203.0.113.1")
 	}
@@ -30,43 +34,13 @@ func newProxy(t *testing.T, rules ...policy.NetRule) (*world, *cdn) {
 	return w.start(), c
 }
 
-// toProxy opens a connection to the proxy.
-func (w *world) toProxy() net.Conn {
-	w.t.Helper()
-	c, err := net.Dial("tcp4", w.tcp.String())
-	must(w.t, err)
-	w.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(testTimeout))
-	return c
-}
-
-// unknown is what reported adds for a process that isn't known: nothing shows which process a connection to the proxy is of.
-const unknown = " of {PID:0 UID:0 Comm: SeenAt:0s}"
-
-// reportedHere returns the denials of a proxy's clients.
-func reportedHere(w *world, want int) (list []string) {
-	for end := time.Now().Add(testTimeout); len(w.reported()) < want && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
-	}
-	for _, s := range w.reported() {
-		list = append(list, strings.Replace(s, unknown, "", 1))
-	}
-	w.clearDenials()
-	return list
-}
-
 func TestProxy(t *testing.T) {
 	w, c := newProxy(t, allow("a.com"), policy.NetRule{Host: "a.com", Scheme: "http", PathPrefix: "/admin"}, allow("b.com"), denied("evil.com"), allow("local.com"),
 		policy.NetRule{Host: "raw.com", Port: 2525, Allow: true}, policy.NetRule{Host: "203.0.113.9", Allow: true},
 		allow("split.com"), policy.NetRule{Host: "203.0.113.7", Scheme: "https"})
 	w.zone.set("raw.com", "203.0.113.4")
 	w.zone.set("split.com", "203.0.113.7")
-	connect := "CONNECT a.com:80 HTTP/1.1\r\nHost: a.com:80\r\n\r\n"
-	for _, x := range []struct {
-		name, text     string
-		status         string
-		took, reported []string
-	}{
+	for _, x := range []exchange{
 		{"a granted host", "GET http://a.com/x?y HTTP/1.1\r\nHost: a.com\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic eA==\r\n\r\n", "200", []string{"GET /x?y a.com"}, nil},
 		{"a denied path", "GET http://a.com/admin HTTP/1.1\r\nHost: a.com\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/admin"}},
 		{"two hosts on one connection", "GET http://a.com/1 HTTP/1.1\r\nHost: a.com\r\n\r\nGET http://b.com/2 HTTP/1.1\r\nHost: b.com\r\n\r\n", "200 200", []string{"GET /1 a.com", "GET /2 b.com"}, nil},
@@ -91,32 +65,45 @@ func TestProxy(t *testing.T) {
 		{"an address that is denied for TLS", "CONNECT split.com:443 HTTP/1.1\r\nHost: split.com:443\r\n\r\n", "502", nil, []string{"rule_denies net.9 tcp://203.0.113.7:443"}},
 		{"a server that can't be reached", "GET http://203.0.113.9/ HTTP/1.1\r\nHost: 203.0.113.9\r\n\r\n", "502", nil, nil},
 	} {
-		cn := w.toProxy()
-		var statuses []int
-		if rest, ok := strings.CutPrefix(x.text, connect); ok { // send after the tunnel is open
-			io.WriteString(cn, connect)
-			if head := readTunnelHead(t, cn); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
-				t.Fatalf("%s: %q", x.name, head)
-			}
-			statuses, _ = sendHTTP(t, cn, rest)
-			statuses = append([]int{200}, statuses...)
-		} else {
-			statuses, _ = sendHTTP(t, cn, x.text)
+		x.check(w, w.connect(), c)
+		w.wantDenialsOf(x.name, x.reported...)
+	}
+}
+
+// connect is the request for a tunnel to a.com.
+const connect = "CONNECT a.com:80 HTTP/1.1\r\nHost: a.com:80\r\n\r\n"
+
+// exchange is the text that a client sends, and what follows.
+type exchange struct {
+	name, text     string
+	status         string   // of each response
+	took, reported []string // by the server c, and by egress
+}
+
+// check sends the text on a connection and checks what c gets. Text after the request for a tunnel is sent when the tunnel is open.
+func (x *exchange) check(w *world, conn net.Conn, c *cdn) {
+	w.t.Helper()
+	text, opened := strings.CutPrefix(x.text, connect)
+	if opened {
+		io.WriteString(conn, connect)
+		if head := readTunnelHead(w.t, conn); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
+			w.t.Fatalf("%s: %q", x.name, head)
 		}
-		if got := strings.Trim(fmt.Sprint(statuses), "[]"); got != x.status {
-			t.Errorf("%s: %s, want %s", x.name, got, x.status)
-		}
-		if got := c.takeRequests(); !slices.Equal(got, x.took) {
-			t.Errorf("%s: the server got %q, want %q", x.name, got, x.took)
-		}
-		if got := reportedHere(w, len(x.reported)); !slices.Equal(got, x.reported) {
-			t.Errorf("%s: reported %q, want %q", x.name, got, x.reported)
-		}
+	}
+	statuses, bodies := sendHTTP(w.t, conn, text)
+	if opened {
+		statuses = append([]int{200}, statuses...)
+	}
+	if got := strings.Trim(fmt.Sprint(statuses), "[]"); got != x.status {
+		w.t.Errorf("%s: %s %q, want %s", x.name, got, bodies, x.status)
+	}
+	if got := c.takeRequests(); !slices.Equal(got, x.took) {
+		w.t.Errorf("%s: the server got %q, want %q", x.name, got, x.took)
 	}
 }
 
 // readTunnelHead reads the answer to CONNECT, and not more.
-func readTunnelHead(t *testing.T, c net.Conn) (head string) {
+func readTunnelHead(t testing.TB, c net.Conn) (head string) {
 	t.Helper()
 	one := make([]byte, 1)
 	for !strings.HasSuffix(head, "\r\n\r\n") {
@@ -132,20 +119,12 @@ func readTunnelHead(t *testing.T, c net.Conn) (head string) {
 func TestProxyRaw(t *testing.T) {
 	w, _ := newProxy(t, policy.NetRule{Host: "raw.com", Port: 2525, Allow: true})
 	w.zone.set("raw.com", "203.0.113.4")
-	l := w.listen("203.0.113.4:2525")
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			io.WriteString(c, "220 hello\r\n")
-			line, _ := bufio.NewReader(c).ReadString('\n')
-			io.WriteString(c, "got "+line)
-			c.Close()
-		}
-	}()
-	cn := w.toProxy()
+	go nettest.Accept(w.listen("203.0.113.4:2525"), func(c net.Conn) {
+		io.WriteString(c, "220 hello\r\n")
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		io.WriteString(c, "got "+line)
+	})
+	cn := w.connect()
 	io.WriteString(cn, "CONNECT raw.com:2525 HTTP/1.1\r\nHost: raw.com:2525\r\n\r\n")
 	readTunnelHead(t, cn)
 	in := bufio.NewReader(cn)
@@ -167,17 +146,11 @@ func TestProxyTLS(t *testing.T) {
 			layer.Net = append(layer.Net, policy.NetRule{Host: "a.com", PathPrefix: "/admin"})
 		}
 		w := newWorldOf(t, layer)
-		w.s.Proxy, w.s.Kernel = true, NoKernel{}
+		w.useProxy()
 		client := &tls.Config{RootCAs: pool}
 		if intercepts {
-			ca, err := NewAuthority()
-			must(t, err)
-			w.s.CA, w.s.verify = ca, &tls.Config{RootCAs: pool}
-			trusted := pool.Clone()
-			trusted.AppendCertsFromPEM(ca.Bundle())
-			client = &tls.Config{RootCAs: trusted}
+			client = w.intercept(pool)
 		}
-		w.zone.set("a.com", "203.0.113.1")
 		c := &cdn{}
 		srv := &http.Server{Handler: c}
 		go srv.Serve(tls.NewListener(w.listen("203.0.113.1:443"), server))
@@ -196,9 +169,7 @@ func TestProxyTLS(t *testing.T) {
 		if _, err := hc.Get("https://other.com/"); err == nil {
 			t.Errorf("intercepts %v: a host without a rule is reached", intercepts)
 		}
-		if got := reportedHere(w, 1); len(got) != 1 || got[0] != "host_not_listed tcp://other.com:443" {
-			t.Errorf("intercepts %v: %q", intercepts, got)
-		}
+		w.wantDenialsOf(fmt.Sprint("intercepts ", intercepts), "host_not_listed tcp://other.com:443")
 		hc.CloseIdleConnections()
 		if !intercepts {
 			continue

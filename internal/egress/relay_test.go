@@ -24,8 +24,7 @@ import (
 // newEcho returns a world with a raw port with an echo server.
 func newEcho(t testing.TB, serve func(net.Conn)) *world {
 	w := newWorld(t, policy.NetRule{Host: "203.0.113.1", Port: 7000, Allow: true})
-	l := w.listen("203.0.113.1:7000")
-	go nettest.Accept(l, serve)
+	go nettest.Accept(w.listen("203.0.113.1:7000"), serve)
 	return w.start()
 }
 
@@ -86,7 +85,6 @@ func TestIdle(t *testing.T) {
 	}
 	const n = 2000
 	w := newWorld(t, allow("a.com"), policy.NetRule{Host: "203.0.113.1", Port: 7000, Allow: true})
-	w.zone.set("a.com", "203.0.113.1")
 	reply := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 	for _, to := range []string{"203.0.113.1:80", "203.0.113.1:443", "203.0.113.1:7000"} {
 		l := w.listen(to)
@@ -103,8 +101,7 @@ func TestIdle(t *testing.T) {
 			}
 		}()
 	}
-	w.start()
-	w.resolve("a.com", a4)
+	w.start("a.com")
 	hello := string(helloBytes(t, "a.com", nil))
 	before := memoryInUse()
 	clients := make([]net.Conn, n)

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -31,19 +28,13 @@ import (
 // roots returns an authority for tests, with a certificate for names.
 func roots(t testing.TB, names ...string) (*x509.CertPool, *tls.Config) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ca, err := nettest.NewAuthority()
 	must(t, err)
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: names, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
-	must(t, err)
-	cert, err := x509.ParseCertificate(der)
+	cert, err := ca.Certify(names...)
 	must(t, err)
 	pool := x509.NewCertPool()
-	pool.AddCert(cert)
-	return pool, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	pool.AppendCertsFromPEM(ca.PEM)
+	return pool, &tls.Config{Certificates: []tls.Certificate{*cert}}
 }
 
 // putTLS makes an address lead to a handler behind TLS, also for HTTP/2.
@@ -53,6 +44,26 @@ func (w *world) putTLS(to string, h http.Handler, cfg *tls.Config) {
 	srv.Listener, srv.TLS, srv.EnableHTTP2 = w.listen(to), cfg, true
 	srv.StartTLS()
 	w.t.Cleanup(srv.Close)
+}
+
+// tlsClient is client with a TLS configuration and HTTP/2.
+func (w *world) tlsClient(cfg *tls.Config) *http.Client {
+	cl := w.client()
+	tr := cl.Transport.(*http.Transport)
+	tr.TLSClientConfig, tr.ForceAttemptHTTP2 = cfg, true
+	return cl
+}
+
+// status returns the status of a response to GET, or 0.
+func (w *world) status(cl *http.Client, url string) int {
+	resp, err := cl.Get(url)
+	if err != nil {
+		w.t.Error(err)
+		return 0
+	}
+	defer resp.Body.Close()
+	io.Copy(io.Discard, resp.Body) // else the stream may still count as open
+	return resp.StatusCode
 }
 
 // newTLS returns a world in which all names lead to one address that serves them.
@@ -120,10 +131,7 @@ func TestServerNames(t *testing.T) {
 		if reached != (x.reported == "") || !reached && !strings.Contains(err.Error(), "access denied") {
 			t.Errorf("%s: %v", x.name, err)
 		}
-		if got := strings.Join(w.reported(), " "); got != x.reported {
-			t.Errorf("%s: reported %q, want %q", x.name, got, x.reported)
-		}
-		w.clearDenials()
+		w.wantReports(x.name, x.reported)
 		conn.Close()
 	}
 }
@@ -166,12 +174,9 @@ func TestBadHellos(t *testing.T) {
 		if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, accessDenied) {
 			t.Errorf("%s: %v %x", name, err, got)
 		}
-		w.mu.Lock()
-		if len(w.denials) != 1 || w.denials[0].Answer.Reason != policy.HostMismatch || len(w.dialed) > 0 {
-			t.Errorf("%s: reported %+v, dialled %v", name, w.denials, w.dialed)
+		if got := w.takeDenials(); len(got) != 1 || got[0].Answer.Reason != policy.HostMismatch || w.dials() > 0 {
+			t.Errorf("%s: reported %+v, %d dialed", name, got, w.dials())
 		}
-		w.denials = nil
-		w.mu.Unlock()
 	}
 	// Control, in pieces.
 	c := w.dial("203.0.113.1:443")
@@ -255,10 +260,7 @@ func TestRaw(t *testing.T) {
 		if x.reported != "" && !(n == 0 && errors.Is(err, syscall.ECONNRESET)) {
 			t.Errorf("%s: %v %q, not reset", x.name, err, got[:n])
 		}
-		if reported := strings.Join(w.reported(), " "); reported != x.reported {
-			t.Errorf("%s: reported %q, want %q", x.name, reported, x.reported)
-		}
-		w.clearDenials()
+		w.wantReports(x.name, x.reported)
 		c.Close()
 	}
 	// A name that is denied on the port stays denied if another name has the same address.
@@ -298,25 +300,17 @@ func wantReset(t *testing.T, w *world) {
 func TestConnectionLimit(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.s.connSlots, w.anyDestination = make(chan struct{}, 2), netip.MustParseAddrPort("203.0.113.1:80")
-	w.zone.set("a.com", "203.0.113.1")
 	w.serve("203.0.113.1:80", &cdn{})
-	w.start()
-	w.resolve("a.com", a4)
-	get := "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"
+	w.start("a.com")
+	get := getRequest("a.com")
 	first := w.dial("203.0.113.1:80")
 	w.dial("203.0.113.1:80")
-	for end := time.Now().Add(testTimeout); len(w.s.connSlots) < 2 && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
-	}
+	eventually(func() bool { return len(w.s.connSlots) == 2 })
 	wantReset(t, w)
 	w.wantDenials("limit tcp://203.0.113.1:80")
 	first.Close()
-	for end := time.Now().Add(testTimeout); len(w.s.connSlots) == 2 && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if statuses, _ := sendHTTP(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{200}) {
-		t.Errorf("when one has ended: %v", statuses)
-	}
+	eventually(func() bool { return len(w.s.connSlots) < 2 })
+	w.wantStatus("when one has ended", "203.0.113.1:80", get, 200)
 }
 
 // interceptRules need interception of TLS.
@@ -337,9 +331,8 @@ func newIntercepted(t *testing.T, h http.Handler, changes <-chan Change) (*world
 func intercepting(t *testing.T, h http.Handler, changes <-chan Change) (*world, *tls.Config) {
 	pool, cfg := roots(t, "a.com", "b.com", "evil.com")
 	w := newWorldOf(t, policy.SourceLayer{TLSIntercept: true, Net: interceptRules})
-	ca, err := NewAuthority()
-	must(t, err)
-	w.s.CA, w.s.Changes, w.s.verify = ca, changes, &tls.Config{RootCAs: pool}
+	w.s.Changes = changes
+	client := w.intercept(pool)
 	for _, n := range []string{"a.com", "b.com", "evil.com"} {
 		w.zone.set(n, "203.0.113.1")
 	}
@@ -347,24 +340,29 @@ func intercepting(t *testing.T, h http.Handler, changes <-chan Change) (*world, 
 	w.putTLS("203.0.113.1:443", h, cfg)
 	_, other := roots(t, "untrusted.com")
 	w.putTLS("203.0.113.2:443", h, other)
+	return w, client
+}
+
+// intercept makes the server intercept TLS and trust servers of a pool. It returns the configuration of a client that trusts the server.
+func (w *world) intercept(servers *x509.CertPool) *tls.Config {
+	w.t.Helper()
+	ca, err := NewAuthority()
+	must(w.t, err)
+	w.s.CA, w.s.verify = ca, &tls.Config{RootCAs: servers}
 	mine := x509.NewCertPool()
 	if !mine.AppendCertsFromPEM(ca.Bundle()) {
-		t.Fatal("no certificate in the bundle")
+		w.t.Fatal("no certificate in the bundle")
 	}
-	return w, &tls.Config{RootCAs: mine}
+	return &tls.Config{RootCAs: mine}
 }
 
 // newIntercepting intercepts TLS to a.com, and isn't started.
 func newIntercepting(t *testing.T) (w *world, server, client *tls.Config) {
 	pool, server := roots(t, "a.com")
 	w = newWorldOf(t, policy.SourceLayer{TLSIntercept: true, Net: []policy.NetRule{allow("a.com"), {Host: "a.com", PathPrefix: "/admin"}}})
-	ca, err := NewAuthority()
-	must(t, err)
-	w.s.CA, w.s.verify = ca, &tls.Config{RootCAs: pool}
-	w.zone.set("a.com", "203.0.113.1")
-	mine := x509.NewCertPool()
-	mine.AppendCertsFromPEM(ca.Bundle())
-	return w, server, &tls.Config{RootCAs: mine, ServerName: "a.com"}
+	client = w.intercept(pool)
+	client.ServerName = "a.com"
+	return w, server, client
 }
 
 func TestIntercept(t *testing.T) {
@@ -417,10 +415,7 @@ func TestIntercept(t *testing.T) {
 			if resp.StatusCode != x.status || (resp.ProtoMajor == 2) != h2 && resp.StatusCode == 200 {
 				t.Errorf("%s %s: %s %s", x.method, x.url, resp.Proto, resp.Status)
 			}
-			if got := strings.Join(w.reported(), " "); got != x.reported {
-				t.Errorf("%s %s: reported %q, want %q", x.method, x.url, got, x.reported)
-			}
-			w.clearDenials()
+			w.wantReports(x.method+" "+x.url, x.reported)
 		}
 		want := []string{"GET /x%20y?q=1;2 a.com", "POST /upload a.com body", "GET /v1/x b.com", "GET /again a.com"}
 		if got := c.takeRequests(); !slices.Equal(got, want) {
@@ -475,9 +470,7 @@ func TestInterceptDistrusted(t *testing.T) {
 			t.Fatal("the handshake succeeds without a trusted authority")
 		}
 	}
-	for end := time.Now().Add(time.Minute); len(w.s.connSlots) > 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond) // until all connections have ended
-	}
+	eventually(w.isIdle)
 	if !w.hasNote("must trust the session's authority: remote error: tls: bad certificate") {
 		t.Error("the report has no reason")
 	}

@@ -23,10 +23,12 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
-var must = childtest.Must
+var (
+	must       = childtest.Must
+	eventually = childtest.Eventually
+)
 
 // testTimeout is far above the time that tests need.
 const testTimeout = time.Minute
@@ -45,6 +47,7 @@ type world struct {
 	destinations   map[netip.AddrPort]netip.AddrPort // of redirected clients
 	anyDestination netip.AddrPort                    // of all other clients, if valid
 	denials        []message.Denial
+	process        event.Observed       // of all denials
 	permits        map[string]time.Time // "tcp 1.2.3.4:22"
 	permitErr      error                // the result of Permit
 	foreign        netip.AddrPort       // a client outside the session
@@ -55,6 +58,7 @@ type world struct {
 func allow(host string) policy.NetRule  { return policy.NetRule{Host: host, Allow: true} }
 func denied(host string) policy.NetRule { return policy.NetRule{Host: host} }
 
+// newWorld returns a world with rules, in whose zone a.com is 203.0.113.1.
 func newWorld(t testing.TB, rules ...policy.NetRule) *world {
 	return newWorldOf(t, policy.SourceLayer{Net: rules})
 }
@@ -65,21 +69,15 @@ func newWorldOf(t testing.TB, l policy.SourceLayer) *world {
 	for i := range l.Net {
 		l.Net[i].Position = policy.Position{File: "p.toml", Line: i + 1, Col: 1}
 	}
-	c := compileLayer(t, l)
-	w := &world{t: t, routes: map[netip.AddrPort]string{}, destinations: map[netip.AddrPort]netip.AddrPort{}, permits: map[string]time.Time{}, zone: newZone(t)}
+	c := nettest.Policy(t, l)
+	w := &world{t: t, routes: map[netip.AddrPort]string{}, destinations: map[netip.AddrPort]netip.AddrPort{}, permits: map[string]time.Time{}, zone: newZone(t), process: testProcess}
+	w.zone.set("a.com", "203.0.113.1")
 	w.s = &Server{Policy: c, Upstream: []netip.AddrPort{w.zone.addr}, Kernel: w, Denied: w.addDenial, IsOwn: func(netip.Addr) bool { return false }, dial: w.route, shared: &shared{}}
 	return w
 }
 
-func compileLayer(t testing.TB, l policy.SourceLayer) *policy.Compiled {
-	t.Helper()
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
-	must(t, err)
-	return c
-}
-
-// start serves until the test ends.
-func (w *world) start() *world {
+// start serves until the test ends, and resolves names.
+func (w *world) start(resolved ...string) *world {
 	w.t.Helper()
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	must(w.t, err)
@@ -100,6 +98,9 @@ func (w *world) start() *world {
 			w.t.Error("Serve doesn't end")
 		}
 	})
+	for _, name := range resolved {
+		w.resolve(name, a4)
+	}
 	return w
 }
 
@@ -182,11 +183,18 @@ func (w *world) dial(to string) *net.TCPConn {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	c := w.connect()
+	w.destinations[addrPortOf(c.LocalAddr())] = netip.MustParseAddrPort(to)
+	return c
+}
+
+// connect opens a connection to the server.
+func (w *world) connect() *net.TCPConn {
+	w.t.Helper()
 	c, err := net.Dial("tcp4", w.tcp.String())
 	must(w.t, err)
 	w.t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(testTimeout))
-	w.destinations[addrPortOf(c.LocalAddr())] = netip.MustParseAddrPort(to)
 	return c.(*net.TCPConn)
 }
 
@@ -200,7 +208,7 @@ func (w *world) reported() []string {
 		if d.Answer.Rule != nil {
 			s += " " + d.Answer.Rule.ID
 		}
-		if d.Process != testProcess {
+		if d.Process != w.process {
 			s += fmt.Sprintf(" of %+v", d.Process)
 		}
 		l = append(l, s+" "+d.Answer.Target)
@@ -218,21 +226,39 @@ func (w *world) hasNote(what string) bool {
 // wantDenials waits until exactly these denials are reported, and clears them.
 func (w *world) wantDenials(want ...string) {
 	w.t.Helper()
-	for end := time.Now().Add(testTimeout); len(w.reported()) < len(want) && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if got := w.reported(); !slices.Equal(got, want) {
-		w.t.Errorf("reported %q, want %q", got, want)
-	}
-	w.clearDenials()
+	w.wantDenialsOf("until now", want...)
 }
 
-// clearDenials clears the reported denials.
-func (w *world) clearDenials() {
+// wantDenialsOf is wantDenials for a step of a test.
+func (w *world) wantDenialsOf(step string, want ...string) {
+	w.t.Helper()
+	eventually(func() bool { return len(w.reported()) >= len(want) })
+	if got := w.reported(); !slices.Equal(got, want) {
+		w.t.Errorf("%s: reported %q, want %q", step, got, want)
+	}
+	w.takeDenials()
+}
+
+// wantReports fails unless exactly these denials are reported already, and clears them.
+func (w *world) wantReports(step, want string) {
+	w.t.Helper()
+	if got := strings.Join(w.reported(), " "); got != want {
+		w.t.Errorf("%s: reported %q, want %q", step, got, want)
+	}
+	w.takeDenials()
+}
+
+// takeDenials returns the denials since the last call.
+func (w *world) takeDenials() []message.Denial {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	l := w.denials
 	w.denials = nil
+	return l
 }
+
+// isIdle reports whether all connections have ended.
+func (w *world) isIdle() bool { return len(w.s.connSlots) == 0 }
 
 // clearNames clears the names that the session has resolved.
 func (w *world) clearNames() {

@@ -8,7 +8,7 @@ import (
 )
 
 // Policy compiles a policy of these layers.
-func Policy(t *testing.T, layers ...policy.SourceLayer) *policy.Compiled {
+func Policy(t testing.TB, layers ...policy.SourceLayer) *policy.Compiled {
 	t.Helper()
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: layers}, hostfs.Machine{})
 	if err != nil {

@@ -17,11 +17,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/egress/process"
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
+
+var must = childtest.Must
 
 // The test binary is the program of egress, too.
 func TestMain(m *testing.M) {
@@ -39,18 +42,14 @@ func TestMain(m *testing.M) {
 func egressProgram(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return writeScript(t, "TOOLGUARD_TEST_EGRESS=1 exec '"+self+"'")
 }
 
 func writeScript(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "egress")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 	return file
 }
 
@@ -98,9 +97,7 @@ func (r *reports) want(t *testing.T, want ...string) {
 func server(t *testing.T) (port int) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "served "+r.URL.Path) })}
 	go srv.Serve(l)
 	t.Cleanup(func() { srv.Close() })
@@ -112,12 +109,7 @@ func compile(t *testing.T, rules ...policy.NetRule) *policy.Compiled {
 	for i := range rules {
 		rules[i].Position = policy.Position{File: "p.toml", Line: i + 1, Col: 1}
 	}
-	l := policy.SourceLayer{Authority: policy.Session, Net: rules}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return nettest.Policy(t, policy.SourceLayer{Authority: policy.Session, Net: rules})
 }
 
 // TestEgress: clients reach a granted server by the variables of a session, and no other one, and each denial is reported.
@@ -127,20 +119,14 @@ func TestEgress(t *testing.T) {
 	r := &reports{}
 	o := message.Instructions{Generation: 1, Policy: c, Upstream: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}}
 	e, err := Start(egressProgram(t), o, os.Environ(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer e.End()
 	proxy, err := url.Parse(fmt.Sprintf("http://127.0.0.1:%d", e.Port()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy), DisableKeepAlives: true}}
 	get := func(u string) (int, string) {
 		resp, err := client.Get(u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer resp.Body.Close()
 		b, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(b)
@@ -174,13 +160,9 @@ func TestEgressDies(t *testing.T) {
 	c, r := compile(t, policy.NetRule{Host: "localhost", Allow: true}), &reports{}
 	program := egressProgram(t)
 	e, err := Start(program, message.Instructions{Generation: 1, Policy: c}, nil, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := fmt.Sprintf("127.0.0.1:%d", e.Port())
-	if err := syscall.Kill(e.PID(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(e.PID(), syscall.SIGKILL))
 	r.want(t, "lost 0: egress ended: its connections are denied from then on")
 	if conn, err := net.Dial("tcp4", at); err == nil {
 		conn.Close()
@@ -188,9 +170,7 @@ func TestEgressDies(t *testing.T) {
 	}
 	e.End()
 	e, err = Start(program, message.Instructions{Generation: 1, Policy: c}, nil, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e.End()
 	r.want(t)
 }
@@ -211,9 +191,7 @@ func TestStartFails(t *testing.T) {
 
 func TestEnviron(t *testing.T) {
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	e := &Egress{listener: l}
 	at := fmt.Sprintf("http://127.0.0.1:%d", e.Port())
