@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // writerFolder makes this program a writer to a spool, which prints its progress after each Sync.
@@ -155,9 +157,7 @@ func TestFullDisk(t *testing.T) {
 			l := Start(Config{Folder: dir, Limits: Limits{FileSize: 100 << 10}})
 			recorded, failed := 0, 0
 			for ; recorded < 5000 && failed < 20; recorded++ {
-				e := denial(recorded)
-				l.Record(&e)
-				if err := l.Sync(); errors.Is(err, syscall.ENOSPC) {
+				if err := recordOne(l, recorded); errors.Is(err, syscall.ENOSPC) {
 					failed++
 				} else if err != nil {
 					t.Fatal(err)
@@ -170,10 +170,8 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("sessions may begin: %v", err)
 			}
 			must(t, os.Remove(ballast))
-			for end := time.Now().Add(time.Minute); l.Ready() != nil; time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("not ready again: %v", l.Ready())
-				}
+			if !childtest.Eventually(func() bool { return l.Ready() == nil }) {
+				t.Fatalf("not ready again: %v", l.Ready())
 			}
 			_, _ = l.Close()
 			r := sound(t, dir)
@@ -189,9 +187,7 @@ func TestFullDiskDrop(t *testing.T) {
 	dir := filepath.Join(mount(t, "tmpfs", 1024), "audit")
 	l := Start(Config{Folder: dir, Limits: Limits{FileSize: 100 << 10, Drop: true}})
 	for i := range 2000 {
-		e := denial(i)
-		l.Record(&e)
-		if err := l.Sync(); err != nil || l.Ready() != nil {
+		if err := recordOne(l, i); err != nil || l.Ready() != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
 	}
@@ -248,10 +244,8 @@ func TestDiskFilledByOthers(t *testing.T) {
 	l := Start(Config{Folder: dir, Limits: Limits{FileSize: 50 << 10, Drop: true}})
 	recorded, failed := 0, 0
 	record := func() error {
-		e := denial(recorded)
 		recorded++
-		l.Record(&e)
-		return l.Sync()
+		return recordOne(l, recorded-1)
 	}
 	for l.Usage().Bytes < 700<<10 {
 		must(t, record())
@@ -293,14 +287,11 @@ func TestReadOnlyDisk(t *testing.T) {
 		}
 	}
 	remount("ro")
-	e := denial(0)
-	l.Record(&e)
-	if err := l.Sync(); !errors.Is(err, syscall.EROFS) || !errors.Is(l.Ready(), syscall.EROFS) {
+	if err := recordOne(l, 0); !errors.Is(err, syscall.EROFS) || !errors.Is(l.Ready(), syscall.EROFS) {
 		t.Error(err)
 	}
 	remount("rw")
-	l.Record(&e)
-	must(t, errors.Join(l.Sync(), l.Ready()))
+	must(t, errors.Join(recordOne(l, 0), l.Ready()))
 	_, _ = l.Close()
 	if r := sound(t, dir); r.Lost != 1 || len(targets(t, dir)) != 1 {
 		t.Errorf("%+v", r)

@@ -83,7 +83,7 @@ func TestForeignRecordsAfterEnd(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		filled int
-		end    func(*testing.T, *Spool)
+		end    func(testing.TB, *Spool)
 		number uint64
 		plant  func(*Spool, link) []byte
 	}{
@@ -131,34 +131,16 @@ func TestForeignRecordsAfterEnd(t *testing.T) {
 	}
 }
 
-func release(t *testing.T, s *Spool) {
+func release(t testing.TB, s *Spool) {
 	t.Helper()
 	must(t, s.release())
 }
 
-// rotatedSpool returns a spool that has removed its oldest files.
-func rotatedSpool(t *testing.T) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	s := open(t, dir, dropping)
-	for range 20 {
-		appendAll(t, s, denials(0, 30))
-	}
-	closeSpool(t, s)
-	return dir
-}
-
+// dropping are limits of a spool that removes its oldest files.
 var dropping = Limits{Size: 200 << 10, FileSize: 20 << 10, Drop: true}
 
 // TestForeignRemoval checks that files that another process has removed aren't attributed to the spool, even if it removes more.
 func TestForeignRemoval(t *testing.T) {
-	continueSpool := func(t *testing.T, dir string, n int) {
-		s := open(t, dir, dropping)
-		for range n {
-			appendAll(t, s, denials(0, 30))
-		}
-		closeSpool(t, s)
-	}
 	oldest := func(dir string) (n uint64, file string) {
 		list, _ := files(dir)
 		return list[0], filepath.Join(dir, fileName(list[0]))
@@ -175,7 +157,7 @@ func TestForeignRemoval(t *testing.T) {
 			_, f := oldest(dir)
 			remove(t, f)
 			remove(t, filepath.Join(dir, headName))
-			continueSpool(t, dir, 1)
+			appendMany(t, dir, dropping, 1)
 		}, "no record reports that the spool removed the records", ""},
 		"the oldest, and a head that says so": {func(t *testing.T, dir string) {
 			n, f := oldest(dir)
@@ -190,28 +172,24 @@ func TestForeignRemoval(t *testing.T) {
 		"the oldest, and it goes on": {func(t *testing.T, dir string) {
 			_, f := oldest(dir)
 			remove(t, f)
-			continueSpool(t, dir, 5)
+			appendMany(t, dir, dropping, 5)
 		}, "another process had removed", ""},
 		"one between, and it goes on": {func(t *testing.T, dir string) {
 			n, _ := oldest(dir)
 			remove(t, filepath.Join(dir, fileName(n+1)))
-			continueSpool(t, dir, 5)
+			appendMany(t, dir, dropping, 5)
 		}, "another process had removed", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := rotatedSpool(t)
+			dir := t.TempDir()
+			appendMany(t, dir, dropping, 20)
 			before := sound(t, dir)
 			c.do(t, dir)
 			r := verifySpool(t, dir)
 			if c.says == "" && len(r.Problems) > 0 || !strings.Contains(fmt.Sprint(r.Problems), c.says) {
 				t.Errorf("%+v", r)
 			}
-			var all []byte
-			list, _ := files(dir)
-			for _, n := range list {
-				all = append(all, readFile(t, filepath.Join(dir, fileName(n)))...)
-			}
-			if r.Removed < before.Removed || before.RemovedWhy == "" || !bytes.Contains(all, []byte(c.reports)) {
+			if r.Removed < before.Removed || before.RemovedWhy == "" || !bytes.Contains(allRecords(t, dir), []byte(c.reports)) {
 				t.Errorf("%+v", r)
 			}
 		})

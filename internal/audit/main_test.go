@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,21 +33,21 @@ func denials(from, n int) (list []event.Event) {
 	return list
 }
 
-func open(t *testing.T, folder string, l Limits) *Spool {
+func open(t testing.TB, folder string, l Limits) *Spool {
 	t.Helper()
 	s, err := Open(Config{Folder: folder, Version: "test", Limits: l})
 	must(t, err)
 	return s
 }
 
-func appendAll(t *testing.T, s *Spool, list []event.Event) {
+func appendAll(t testing.TB, s *Spool, list []event.Event) {
 	t.Helper()
 	if n, err := s.Append(list); n != len(list) || err != nil {
 		t.Fatalf("%d of %d: %v", n, len(list), err)
 	}
 }
 
-func closeSpool(t *testing.T, s *Spool) {
+func closeSpool(t testing.TB, s *Spool) {
 	t.Helper()
 	must(t, s.Close())
 }
@@ -121,17 +122,43 @@ func target(t *testing.T, line []byte) (n int, ok bool) {
 	return n, err == nil
 }
 
+// recordOne records one denial, and returns what Sync returns.
+func recordOne(l *Log, n int) error {
+	e := denial(n)
+	l.Record(&e)
+	return l.Sync()
+}
+
+// allRecords returns the text of all files of a spool.
+func allRecords(t *testing.T, dir string) (text []byte) {
+	t.Helper()
+	list, err := files(dir)
+	must(t, err)
+	for _, n := range list {
+		text = append(text, readFile(t, filepath.Join(dir, fileName(n)))...)
+	}
+	return text
+}
+
+// appendMany opens a spool, appends 30 denials n times, and closes it.
+func appendMany(t *testing.T, dir string, l Limits, n int) *Spool {
+	t.Helper()
+	s := open(t, dir, l)
+	for range n {
+		appendAll(t, s, denials(0, 30))
+	}
+	closeSpool(t, s)
+	return s
+}
+
 // small limits result in several files of few events.
 var small = Limits{Size: 1 << 20, FileSize: 16 << 10}
 
 // fillSpool creates a spool with several files, and closes it.
 func fillSpool(t testing.TB, folder string) {
-	s, err := Open(Config{Folder: folder, Version: "test", Limits: small})
-	must(t, err)
+	s := open(t, folder, small)
 	for i := range 10 {
-		if n, err := s.Append(denials(10*i, 10)); n != 10 || err != nil {
-			t.Fatal(err)
-		}
+		appendAll(t, s, denials(10*i, 10))
 	}
-	must(t, s.Close())
+	closeSpool(t, s)
 }

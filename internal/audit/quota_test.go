@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -42,40 +41,29 @@ type sessionCounts struct {
 
 func countByOwner(t *testing.T, dir string) map[string]*sessionCounts {
 	t.Helper()
-	list, err := files(dir)
-	must(t, err)
 	all := map[string]*sessionCounts{}
-	for _, n := range list {
-		text := readFile(t, filepath.Join(dir, fileName(n)))
-		for line := range bytes.Lines(text) {
-			var e struct {
-				Count    uint64
-				Unmapped struct {
-					Owner, Kind string
-					Extra       struct{ Exact string }
-				}
+	for line := range bytes.Lines(allRecords(t, dir)) {
+		e, err := event.Parse(line)
+		must(t, err)
+		u := all[e.Owner]
+		if u == nil {
+			u = &sessionCounts{}
+			all[e.Owner] = u
+		}
+		u.bytes += int64(len(line))
+		switch e.Kind {
+		case event.Denial:
+			u.denials += max(1, e.Count)
+		case event.Gap:
+			u.gaps += e.Count
+			u.gapRecords++
+			if e.Extra["exact"] != "true" {
+				u.inexact++
 			}
-			must(t, json.Unmarshal(line, &e))
-			u := all[e.Unmapped.Owner]
-			if u == nil {
-				u = &sessionCounts{}
-				all[e.Unmapped.Owner] = u
-			}
-			u.bytes += int64(len(line))
-			switch event.Kind(e.Unmapped.Kind) {
-			case event.Denial:
-				u.denials += max(1, e.Count)
-			case event.Gap:
-				u.gaps += e.Count
-				u.gapRecords++
-				if e.Unmapped.Extra.Exact != "true" {
-					u.inexact++
-				}
-			case event.SessionStart:
-				u.begins++
-			case event.SessionEnd:
-				u.ends++
-			}
+		case event.SessionStart:
+			u.begins++
+		case event.SessionEnd:
+			u.ends++
 		}
 	}
 	return all
@@ -231,9 +219,8 @@ func TestPrune(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, fileName(list[0])))
-	if err != nil || !bytes.Contains(text, []byte("were removed by 'toolguard audit prune'")) {
-		t.Errorf("%v, %s", err, text)
+	if text := allRecords(t, dir); !bytes.Contains(text, []byte("were removed by 'toolguard audit prune'")) {
+		t.Errorf("%s", text)
 	}
 }
 
@@ -242,11 +229,8 @@ func TestCloseReportsLosses(t *testing.T) {
 	dir := t.TempDir()
 	l := Start(Config{Folder: dir, Version: "test", Limits: Limits{Size: 64 << 10}})
 	n := 0
-	for ; n < 1000; n++ {
-		l.Record(&denials(n, 1)[0])
-		if l.Sync() != nil {
-			break
-		}
+	for n < 1000 && recordOne(l, n) == nil {
+		n++
 	}
 	var full *FullError
 	for _, uid := range []int{0, 1000} {

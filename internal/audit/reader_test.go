@@ -88,12 +88,8 @@ func TestReaderOfDamage(t *testing.T) {
 		"a line": {func(t *testing.T, dir string, _ uint64) {
 			change(t, filepath.Join(dir, fileName(1)), func(l [][]byte) [][]byte { l[3] = []byte("{}\n"); return l })
 		}, 1},
-		"a file's end": {func(t *testing.T, dir string, _ uint64) {
-			change(t, filepath.Join(dir, fileName(1)), func(l [][]byte) [][]byte { n := len(l) - 1; l[n] = l[n][:50]; return l })
-		}, 1},
-		"the end": {func(t *testing.T, dir string, last uint64) {
-			change(t, filepath.Join(dir, fileName(last)), func(l [][]byte) [][]byte { n := len(l) - 1; l[n] = l[n][:50]; return l })
-		}, 2}, // and the end isn't where it was
+		"a file's end":   {func(t *testing.T, dir string, _ uint64) { change(t, filepath.Join(dir, fileName(1)), cutLast) }, 1},
+		"the end":        {func(t *testing.T, dir string, last uint64) { change(t, filepath.Join(dir, fileName(last)), cutLast) }, 2}, // and the end isn't where it was
 		"a file":         {func(t *testing.T, dir string, _ uint64) { remove(t, filepath.Join(dir, fileName(3))) }, 1},
 		"the first file": {func(t *testing.T, dir string, _ uint64) { remove(t, filepath.Join(dir, fileName(1))) }, 1},
 		"the last file":  {func(t *testing.T, dir string, last uint64) { remove(t, filepath.Join(dir, fileName(last))) }, 1},
@@ -112,26 +108,7 @@ func TestReaderOfDamage(t *testing.T) {
 					}
 				}
 			}
-			r := NewReader(dir, Cursor{})
-			defer func() { r.Close() }()
-			damaged, read := 0, 0
-			for read+damaged < 1000 {
-				_, err := r.Next()
-				var damage *DamageError
-				if errors.Is(err, io.EOF) {
-					break
-				} else if errors.As(err, &damage) {
-					damaged++
-				} else if err != nil {
-					t.Fatal(err)
-				} else {
-					read++
-				}
-				if fresh {
-					r.Close()
-					r = NewReader(dir, r.Cursor())
-				}
-			}
+			read, damaged, r := readAll(t, dir, Cursor{}, fresh)
 			if at, end := r.Cursor(), r.head.End; damaged != c.times || read != want || at.File != end.File || at.Offset != end.Offset {
 				t.Errorf("%s, a new reader each time %v: %d of %d read, %d damaged, at %+v of %+v", name, fresh, read, want, damaged, at, end)
 			}
@@ -145,39 +122,20 @@ func TestReaderOfCopy(t *testing.T) {
 	writeSpool(t, dir, Limits{}, denials(100, 3))
 	copied := t.TempDir()
 	must(t, os.CopyFS(copied+"/audit", os.DirFS(dir)))
-	read := func(dir string, at Cursor) (damage, lines int, after Cursor) {
-		r := NewReader(dir, at)
-		defer r.Close()
-		for {
-			var damaged *DamageError
-			_, err := r.Next()
-			switch {
-			case errors.Is(err, io.EOF):
-				return damage, lines, r.Cursor()
-			case errors.As(err, &damaged):
-				damage++
-			case err != nil:
-				t.Fatal(err)
-			default:
-				lines++
-			}
-		}
-	}
-	continueSpool := func(dir string, from int) {
-		writeSpool(t, dir, Limits{}, denials(from, 3))
-	}
+	continueSpool := func(dir string, from int) { writeSpool(t, dir, Limits{}, denials(from, 3)) }
 	continueSpool(dir, 200)
-	damage, lines, at := read(dir, Cursor{})
+	lines, damage, end := readAll(t, dir, Cursor{}, false)
+	at := end.Cursor()
 	if damage != 0 || lines != 10 || at.Hash == "" {
 		t.Errorf("%d %d %+v", damage, lines, at)
 	}
 	continueSpool(copied+"/audit", 300) // of the same length
 	continueSpool(copied+"/audit", 400)
-	if damage, lines, _ := read(copied+"/audit", at); damage != 1 || lines != 5 {
+	if lines, damage, _ := readAll(t, copied+"/audit", at, false); damage != 1 || lines != 5 {
 		t.Errorf("%d %d", damage, lines)
 	}
 	continueSpool(dir, 400)
-	if damage, lines, _ := read(dir, at); damage != 0 || lines != 5 {
+	if lines, damage, _ := readAll(t, dir, at, false); damage != 0 || lines != 5 {
 		t.Errorf("%d %d", damage, lines)
 	}
 }
@@ -188,15 +146,15 @@ func TestReaderOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{})
 	appendAll(t, s, denials(0, 2))
-	older := head{}
-	if h, err := readHead(dir); err != nil {
-		t.Fatal(err)
-	} else {
-		older = h
-	}
+	older, err := readHead(dir)
+	must(t, err)
 	appendAll(t, s, denials(2, 2))
 	closeSpool(t, s)
-	at := readAll(t, dir, Cursor{})
+	_, damaged, end := readAll(t, dir, Cursor{}, false)
+	at := end.Cursor()
+	if damaged > 0 {
+		t.Fatalf("%d are damaged", damaged)
+	}
 
 	writeFile(t, filepath.Join(dir, headName), older.line())
 	r := NewReader(dir, at)
@@ -219,18 +177,30 @@ func TestReaderOfAnother(t *testing.T) {
 	}
 }
 
-// readAll reads to the end.
-func readAll(t *testing.T, dir string, from Cursor) Cursor {
+// readAll reads to the end, at most 1000 lines, with a new reader for each one if fresh. It returns the closed reader.
+func readAll(t *testing.T, dir string, from Cursor, fresh bool) (lines, damaged int, r *Reader) {
 	t.Helper()
-	r := NewReader(dir, from)
-	defer r.Close()
-	for {
-		if _, err := r.Next(); errors.Is(err, io.EOF) {
-			return r.Cursor()
-		} else if err != nil {
+	r = NewReader(dir, from)
+	defer func() { r.Close() }()
+	for lines+damaged < 1000 {
+		_, err := r.Next()
+		var damage *DamageError
+		switch {
+		case errors.Is(err, io.EOF):
+			return lines, damaged, r
+		case errors.As(err, &damage):
+			damaged++
+		case err != nil:
 			t.Fatal(err)
+		default:
+			lines++
+		}
+		if fresh {
+			r.Close()
+			r = NewReader(dir, r.Cursor())
 		}
 	}
+	return lines, damaged, r
 }
 
 // TestReaders checks that the group can read the events and the head, and not the key.

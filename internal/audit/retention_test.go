@@ -23,20 +23,14 @@ func TestSize(t *testing.T) {
 	var full *FullError
 	n := 0
 	for ; l.Ready() == nil && n < 1000; n++ {
-		e := denial(n)
-		l.Record(&e)
-		must(t, l.Sync())
+		must(t, recordOne(l, n))
 	}
 	if err := l.Ready(); !errors.As(err, &full) || full.Used < 110<<10 {
 		t.Fatalf("after %d: %v", n, err)
 	}
 	ok := n
-	for ; ok < 1000; ok++ {
-		e := denial(ok)
-		l.Record(&e)
-		if l.Sync() != nil {
-			break
-		}
+	for ok < 1000 && recordOne(l, ok) == nil {
+		ok++
 	}
 	if ok == n || ok == 1000 {
 		t.Errorf("nearly full with %d, full with %d", n, ok)
@@ -49,9 +43,7 @@ func TestSize(t *testing.T) {
 		t.Error(err)
 	}
 	l.SetLimits(Limits{Size: 1 << 20})
-	e := denial(2000)
-	l.Record(&e)
-	must(t, l.Sync())
+	must(t, recordOne(l, 2000))
 	must(t, l.Ready())
 	if missing, err := l.Close(); missing != 10 || !errors.As(err, &full) {
 		t.Errorf("%d missing: %v", missing, err)

@@ -27,6 +27,13 @@ func change(t testing.TB, file string, do func([][]byte) [][]byte) {
 	writeFile(t, file, bytes.Join(do(slices.Collect(bytes.Lines(bytes.Clone(text)))), nil))
 }
 
+// cutLast cuts the last line.
+func cutLast(l [][]byte) [][]byte {
+	n := len(l) - 1
+	l[n] = l[n][:50]
+	return l
+}
+
 // rechain makes the links and fingerprints valid from line n, as an attacker without the key can.
 func rechain(lines [][]byte, n int) [][]byte {
 	for i := n; i < len(lines); i++ {
@@ -52,91 +59,67 @@ func refinger(line []byte) []byte {
 func TestTampering(t *testing.T) {
 	const first, second = "000000000001.jsonl", "000000000002.jsonl"
 	edit := func(line []byte) []byte { return bytes.Replace(line, []byte("/secret/"), []byte("/public/"), 1) }
+	type records = [][]byte
+	type doing = func(t *testing.T, dir, file string)
+	lines := func(do func(records) records) doing { return func(t *testing.T, _, f string) { change(t, f, do) } }
+	lastLines := func(do func(records) records) doing {
+		return func(t *testing.T, dir, _ string) { change(t, lastFile(t, dir), do) }
+	}
+	removeFile := func(name string) doing {
+		return func(t *testing.T, dir, _ string) { remove(t, filepath.Join(dir, name)) }
+	}
+	removeLast := func(t *testing.T, dir, _ string) { remove(t, lastFile(t, dir)) }
+	continued := func(do doing) doing {
+		return func(t *testing.T, dir, f string) {
+			do(t, dir, f)
+			writeSpool(t, dir, small, denials(0, 1))
+		}
+	}
+	insertAtEnd := func(t *testing.T, dir, _ string) {
+		change(t, lastFile(t, dir), func(l records) records { return append(l, forgedAfter(t, l[len(l)-1], 1)) })
+	}
 	for name, c := range map[string]struct {
-		do    func(t *testing.T, dir, file string)
+		do    doing
 		place string // file:line of a problem
 		says  string
 	}{
-		"edited": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { l[3] = edit(l[3]); return l })
-		}, first + ":4", "record 4 isn't as it was written"},
-		"link edited": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { l[4] = relink(l[4], hash{1}); return l })
-		}, first + ":5", "record 5 isn't as it was written"},
-		"link edited with its fingerprint": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { l[4] = refinger(relink(l[4], hash{1})); return l })
-		}, first + ":4", "or the link to it in " + first + ":5"},
-		"edited with its fingerprint": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { l[3] = refinger(edit(l[3])); return l })
-		}, first + ":4", "record 4 isn't as it was written, or the link to it in " + first + ":5"},
-		"fingerprint edited": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { l[3][len(l[3])-len(fingerprintEnd)-1] ^= 1; return l })
-		}, first + ":4", "record 4 isn't as it was written"},
-		"first link edited": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte {
-				first, _ := parseLink(l[0])
-				l[0] = forgeRecord(link{chain: first.chain, sequence: 1, previous: hash{1}}, nil)
-				return rechain(l, 1)
-			})
-		}, first + ":1", "this isn't the spool's first record"},
-		"another spool's record": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte {
-				l[3] = forgeRecord(link{chain: "other", sequence: 4, previous: hashOf(l[2])}, nil)
-				return rechain(l, 4)
-			})
-		}, first + ":4", "is of another spool"},
-		"garbage": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { l[3] = []byte("x\n"); return l })
-		}, first + ":4", "isn't a record of a spool"},
-		"first line edited": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { l[0] = bytes.Replace(l[0], []byte("opened"), []byte("0pened"), 1); return l })
-		}, first + ":1", "record 1 isn't"},
-		"line removed": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { return slices.Delete(l, 3, 4) })
-		}, first + ":4", "record 4 is missing before this record, 5"},
-		"lines removed": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { return slices.Delete(l, 3, 6) })
-		}, first + ":4", "records 4 to 6 are missing before this record, 7"},
-		"first line removed": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { return l[1:] })
-		}, first + ":1", "begins with record 1, and this is record 2"},
-		"lines swapped": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { l[3], l[5] = l[5], l[3]; return l })
-		}, first + ":5", "this is record 5, where record 7 belongs"},
-		"line doubled": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { return slices.Insert(l, 4, l[3]) })
-		}, first + ":5", "this is record 4, where record 5 belongs"},
-		"edited and chained again": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { l[3] = refinger(edit(l[3])); return rechain(l, 4) })
-		}, first + ":", "signature of this checkpoint is invalid"},
-		"file cut at a line": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { return l[:5] })
-		}, second + ":1", "are missing before this record"},
-		"last line edited": {func(t *testing.T, dir, _ string) {
-			change(t, lastFile(t, dir), func(l [][]byte) [][]byte {
-				n := len(l) - 1
-				l[n] = refinger(bytes.Replace(l[n], []byte(`"what":"closed"`), []byte(`"what":"cl0sed"`), 1))
-				return l
-			})
-		}, ":", "the head signs another one"},
-		"end cut": {func(t *testing.T, dir, _ string) {
-			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return l[:len(l)-1] })
-		}, ":", "is truncated here"},
-		"end cut within a line": {func(t *testing.T, dir, _ string) {
-			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { n := len(l) - 1; l[n] = l[n][:50]; return l })
-		}, ":", "isn't a record of a spool"},
-		"first file removed": {func(t *testing.T, _, f string) {
-			remove(t, f)
-		}, second + ":1", "the records before it are missing"},
-		"first file removed, which has a name": {func(t *testing.T, _, f string) {
-			remove(t, f)
-		}, first + ":0", "the file is missing"},
-		"middle file removed": {func(t *testing.T, dir, _ string) {
-			remove(t, filepath.Join(dir, second))
-		}, second + ":0", "the file is missing"},
-		"last file removed": {func(t *testing.T, dir, _ string) {
-			remove(t, lastFile(t, dir))
-		}, ":", "truncated here"},
+		"edited":                           {lines(func(l records) records { l[3] = edit(l[3]); return l }), first + ":4", "record 4 isn't as it was written"},
+		"link edited":                      {lines(func(l records) records { l[4] = relink(l[4], hash{1}); return l }), first + ":5", "record 5 isn't as it was written"},
+		"link edited with its fingerprint": {lines(func(l records) records { l[4] = refinger(relink(l[4], hash{1})); return l }), first + ":4", "or the link to it in " + first + ":5"},
+		"edited with its fingerprint":      {lines(func(l records) records { l[3] = refinger(edit(l[3])); return l }), first + ":4", "record 4 isn't as it was written, or the link to it in " + first + ":5"},
+		"fingerprint edited":               {lines(func(l records) records { l[3][len(l[3])-len(fingerprintEnd)-1] ^= 1; return l }), first + ":4", "record 4 isn't as it was written"},
+		"first link edited": {lines(func(l records) records {
+			first, _ := parseLink(l[0])
+			l[0] = forgeRecord(link{chain: first.chain, sequence: 1, previous: hash{1}}, nil)
+			return rechain(l, 1)
+		}), first + ":1", "this isn't the spool's first record"},
+		"another spool's record": {lines(func(l records) records {
+			l[3] = forgeRecord(link{chain: "other", sequence: 4, previous: hashOf(l[2])}, nil)
+			return rechain(l, 4)
+		}), first + ":4", "is of another spool"},
+		"garbage": {lines(func(l records) records { l[3] = []byte("x\n"); return l }), first + ":4", "isn't a record of a spool"},
+		"first line edited": {lines(func(l records) records {
+			l[0] = bytes.Replace(l[0], []byte("opened"), []byte("0pened"), 1)
+			return l
+		}), first + ":1", "record 1 isn't"},
+		"line removed":             {lines(func(l records) records { return slices.Delete(l, 3, 4) }), first + ":4", "record 4 is missing before this record, 5"},
+		"lines removed":            {lines(func(l records) records { return slices.Delete(l, 3, 6) }), first + ":4", "records 4 to 6 are missing before this record, 7"},
+		"first line removed":       {lines(func(l records) records { return l[1:] }), first + ":1", "begins with record 1, and this is record 2"},
+		"lines swapped":            {lines(func(l records) records { l[3], l[5] = l[5], l[3]; return l }), first + ":5", "this is record 5, where record 7 belongs"},
+		"line doubled":             {lines(func(l records) records { return slices.Insert(l, 4, l[3]) }), first + ":5", "this is record 4, where record 5 belongs"},
+		"edited and chained again": {lines(func(l records) records { l[3] = refinger(edit(l[3])); return rechain(l, 4) }), first + ":", "signature of this checkpoint is invalid"},
+		"file cut at a line":       {lines(func(l records) records { return l[:5] }), second + ":1", "are missing before this record"},
+		"last line edited": {lastLines(func(l records) records {
+			n := len(l) - 1
+			l[n] = refinger(bytes.Replace(l[n], []byte(`"what":"closed"`), []byte(`"what":"cl0sed"`), 1))
+			return l
+		}), ":", "the head signs another one"},
+		"end cut":                              {lastLines(func(l records) records { return l[:len(l)-1] }), ":", "is truncated here"},
+		"end cut within a line":                {lastLines(cutLast), ":", "isn't a record of a spool"},
+		"first file removed":                   {removeFile(first), second + ":1", "the records before it are missing"},
+		"first file removed, which has a name": {removeFile(first), first + ":0", "the file is missing"},
+		"middle file removed":                  {removeFile(second), second + ":0", "the file is missing"},
+		"last file removed":                    {removeLast, ":", "truncated here"},
 		"all files removed": {func(t *testing.T, dir, _ string) {
 			list, _ := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 			for _, f := range list {
@@ -149,17 +132,15 @@ func TestTampering(t *testing.T) {
 			must(t, os.Rename(g, f))
 			must(t, os.Rename(f+".x", g))
 		}, second + ":1", "this is record 1, where record"},
-		"head removed": {func(t *testing.T, dir, _ string) {
-			remove(t, filepath.Join(dir, headName))
-		}, "head:0", "the file is missing"},
+		"head removed": {removeFile(headName), "head:0", "the file is missing"},
 		"head damaged": {func(t *testing.T, dir, _ string) {
-			change(t, filepath.Join(dir, headName), func(l [][]byte) [][]byte { return [][]byte{[]byte("{\n")} })
+			change(t, filepath.Join(dir, headName), func(l records) records { return [][]byte{[]byte("{\n")} })
 		}, "head:0", "the file is damaged"},
 		"head of no spool": {func(t *testing.T, dir, _ string) {
 			writeFile(t, filepath.Join(dir, headName), head{}.line())
 		}, "head:0", "the file is damaged"},
 		"head edited": {func(t *testing.T, dir, _ string) {
-			change(t, filepath.Join(dir, headName), func(l [][]byte) [][]byte {
+			change(t, filepath.Join(dir, headName), func(l records) records {
 				l[0] = bytes.Replace(l[0], []byte(`"sequence":1`), []byte(`"sequence":2`), 1)
 				return l
 			})
@@ -170,33 +151,16 @@ func TestTampering(t *testing.T) {
 			text := readFile(t, filepath.Join(other, first))
 			writeFile(t, f, text)
 		}, first + ":1", "is of another spool"},
-		"key replaced": {func(t *testing.T, dir, _ string) {
-			remove(t, filepath.Join(dir, keyName))
-			writeSpool(t, dir, small, denials(0, 1))
-		}, ":", "the key was replaced"},
+		"key replaced": {continued(removeFile(keyName)), ":", "the key was replaced"},
 		// Changes while the spool was closed are detected after it was continued.
-		"end cut and continued": {func(t *testing.T, dir, _ string) {
-			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return l[:len(l)-2] })
-			writeSpool(t, dir, small, denials(0, 1))
-		}, ":", "are missing before this record"},
-		"edited and continued": {func(t *testing.T, dir, _ string) {
-			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { l[1] = append([]byte(" "), l[1]...); return l })
-			writeSpool(t, dir, small, denials(0, 1))
-		}, ":2", "isn't as it was written"},
-		"last file removed and continued": {func(t *testing.T, dir, _ string) {
-			remove(t, lastFile(t, dir))
-			writeSpool(t, dir, small, denials(0, 1))
-		}, ":1", "are missing before this record"},
-		"inserted at the end": {func(t *testing.T, dir, _ string) {
-			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return append(l, forgedAfter(t, l[len(l)-1], 1)) })
-		}, ":", "this was inserted"},
-		"inserted at the end and continued": {func(t *testing.T, dir, _ string) {
-			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return append(l, forgedAfter(t, l[len(l)-1], 1)) })
-			writeSpool(t, dir, small, denials(0, 1))
-		}, ":1", "records were moved or inserted"},
+		"end cut and continued":             {continued(lastLines(func(l records) records { return l[:len(l)-2] })), ":", "are missing before this record"},
+		"edited and continued":              {continued(lastLines(func(l records) records { l[1] = append([]byte(" "), l[1]...); return l })), ":2", "isn't as it was written"},
+		"last file removed and continued":   {continued(removeLast), ":1", "are missing before this record"},
+		"inserted at the end":               {insertAtEnd, ":", "this was inserted"},
+		"inserted at the end and continued": {continued(insertAtEnd), ":1", "records were moved or inserted"},
 		"file inserted": {func(t *testing.T, dir, _ string) {
 			list, _ := files(dir)
-			change(t, lastFile(t, dir), func(l [][]byte) [][]byte {
+			change(t, lastFile(t, dir), func(l records) records {
 				add(t, touch(t, dir, list[len(list)-1]+1), string(forgedAfter(t, l[len(l)-1], 1)))
 				return l
 			})
