@@ -91,12 +91,15 @@ func as(t *testing.T, d *Daemon, uid int, session uint64) *client.Client {
 	t.Cleanup(this.Close)
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	must(t, err)
-	srv := &http.Server{Handler: d.Handler(), ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-		return peer.NewContext(ctx, &peer.Peer{UID: uid, Process: this, Session: session})
-	}}
-	go func() { _ = srv.Serve(l) }()
-	t.Cleanup(func() { _ = srv.Close() })
+	serveAs(t, l, d.Handler(), &peer.Peer{UID: uid, Process: this, Session: session})
 	return &client.Client{Address: l.Addr().String()}
+}
+
+// serveAs serves connections as those of a peer until the test ends.
+func serveAs(t *testing.T, l net.Listener, h http.Handler, p *peer.Peer) {
+	srv := &http.Server{Handler: h, ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return peer.NewContext(ctx, p) }}
+	go func() { _ = srv.Serve(l) }() // it ends when the server is closed
+	t.Cleanup(func() { _ = srv.Close() })
 }
 
 // wantCall fails unless a request is answered by a session's toolguard.
@@ -111,8 +114,7 @@ func wantCall(t *testing.T, c *client.Client, method, path, session string) (got
 // wantStatus fails unless a request is rejected with a status and a text.
 func wantStatus(t *testing.T, err error, status int, text string) {
 	t.Helper()
-	var r *client.StatusError
-	if !errors.As(err, &r) || r.Status != status || !strings.Contains(r.Why, text) {
+	if r, ok := errors.AsType[*client.StatusError](err); !ok || r.Status != status || !strings.Contains(r.Why, text) {
 		t.Errorf("%v; want status %d with %q", err, status, text)
 	}
 }
@@ -343,10 +345,7 @@ func TestServeAfterRestart(t *testing.T) {
 	delete(d.sessions, 0xa)
 	d.mu.Unlock()
 	s.calls.Close()
-	var r *api.StatusError
-	if err := <-ended; !errors.As(err, &r) || r.Status != 404 {
-		t.Errorf("after the session's end: %v", err)
-	}
+	wantRejection(t, <-ended, 404, "")
 }
 
 // Only the process that started a session serves its calls.
@@ -356,8 +355,5 @@ func TestServesOwnSessionsOnly(t *testing.T) {
 	s.client = proc.Ended(1)
 	srv := serve.New(s.id, &callHandler{}, nil)
 	defer srv.Close()
-	var r *api.StatusError
-	if err := srv.Forwarded(c, s.id); !errors.As(err, &r) || r.Status != 403 {
-		t.Errorf("%v", err)
-	}
+	wantRejection(t, srv.Forwarded(c, s.id), 403, "")
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,7 +15,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,7 +27,10 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-var must = childtest.Must
+var (
+	must       = childtest.Must
+	eventually = childtest.Eventually
+)
 
 // served is a toolguardd on a socket of its own. Its sessions are tested in test/daemon, on kernels that can have them.
 func served(t testing.TB, limits Limits) (*Daemon, *api.Client) {
@@ -55,8 +58,7 @@ func served(t testing.TB, limits Limits) (*Daemon, *api.Client) {
 // wantRejection fails unless a request is rejected with a status and a text.
 func wantRejection(t *testing.T, err error, status int, text string) {
 	t.Helper()
-	var r *api.StatusError
-	if r, _ = err.(*api.StatusError); r == nil || r.Status != status || !strings.Contains(r.Why, text) {
+	if r, ok := errors.AsType[*api.StatusError](err); !ok || r.Status != status || !strings.Contains(r.Why, text) {
 		t.Errorf("%v; want status %d with %q", err, status, text)
 	}
 }
@@ -138,10 +140,8 @@ func TestConnections(t *testing.T) {
 	for _, conn := range open {
 		_ = conn.Close()
 	}
-	for end := time.Now().Add(time.Minute); c.Do("GET", api.Status, nil, nil) != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("closed connections still count")
-		}
+	if !eventually(func() bool { return c.Do("GET", api.Status, nil, nil) == nil }) {
+		t.Fatal("closed connections still count")
 	}
 }
 
@@ -253,7 +253,7 @@ func TestNoSessionWithoutAudit(t *testing.T) {
 	d.hub.publish(1, &event.Event{Kind: event.Denial, Session: "one"})
 	_ = log.Sync()
 	_, err := d.begin(&peer.Peer{}, api.Start{Policy: &policy.Compiled{}, Argv: []string{"true"}}, 0)
-	if r, _ := err.(*statusError); r == nil || r.status != 503 || !strings.Contains(r.Error(), "none begins: ") || !strings.Contains(r.Error(), "not a directory") {
+	if rejectionOf(err) != 503 || !strings.Contains(err.Error(), "none begins: ") || !strings.Contains(err.Error(), "not a directory") {
 		t.Error(err)
 	}
 }

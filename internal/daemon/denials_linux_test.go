@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
@@ -65,10 +64,8 @@ func TestSubscriptions(t *testing.T) {
 		defer d.denials.mu.Unlock()
 		return d.denials.reader == nil && len(d.denials.clients) == 0
 	}
-	for end := time.Now().Add(time.Minute); !closed(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the reader stays open")
-		}
+	if !eventually(closed) {
+		t.Fatal("the reader stays open")
 	}
 }
 

@@ -31,8 +31,8 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	egress "github.com/toolguard/toolguard/internal/egress/process"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
@@ -309,10 +309,7 @@ func allows(t testing.TB, address string) *policy.Compiled {
 	rule := policy.NetRule{Host: to.Addr().String(), Port: int(to.Port()), Allow: true}
 	layer := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{rule}}
 	layer.Defaults[policy.Net] = policy.Deny
-	source := &policy.Source{Name: "flood", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}
-	c, err := policy.Compile(source, hostfs.Machine{})
-	childtest.Must(t, err)
-	return c
+	return nettest.Policy(t, layer)
 }
 
 // confineNet makes a session that may connect to one address, with a user's process in it.
@@ -353,22 +350,16 @@ func (g *confinedNet) start() {
 	if g.in, err = g.cmd.StdinPipe(); err == nil {
 		err = g.cmd.Start()
 	}
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	childtest.Must(g.t, err)
 }
 
 // end ends the session as toolguardd does. It returns the number of denials that its process counted, which the kernel must have counted, too.
 func (g *confinedNet) end() uint64 {
 	g.t.Helper()
 	_ = g.in.Close()
-	if err := g.cmd.Wait(); err != nil {
-		g.t.Fatal(err)
-	}
+	childtest.Must(g.t, g.cmd.Wait())
 	n, err := strconv.ParseUint(strings.TrimSpace(g.out.String()), 10, 64)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	childtest.Must(g.t, err)
 	if counts := g.endNetwork(); counts.Denied != n || n == 0 {
 		g.t.Errorf("the process counted %d denials, and the kernel %+v", n, counts)
 	}

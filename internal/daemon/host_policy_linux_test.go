@@ -42,6 +42,14 @@ func restricted(t *testing.T, d *Daemon, tmp string, o origin) (*policy.Compiled
 	return d.restrictToHost(o, &api.Start{}, c)
 }
 
+// rejectionOf is the status of a rejection, or 0.
+func rejectionOf(err error) int {
+	if f, ok := errors.AsType[*statusError](err); ok {
+		return f.status
+	}
+	return 0
+}
+
 // The host's policies allow writing the TMPDIR, so toolguard must have made it.
 func TestHostTmpDir(t *testing.T) {
 	d := withHost(t)
@@ -74,7 +82,7 @@ func TestHostTmpDir(t *testing.T) {
 		}
 		c, err := restricted(t, d, x.tmp, origin{mounts: d.mounts})
 		if x.why != "" {
-			if f := (*statusError)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), x.why) {
+			if rejectionOf(err) != 403 || !strings.Contains(err.Error(), x.why) {
 				t.Errorf("%q: %v, and it must be rejected for its %q", x.tmp, err, x.why)
 			}
 			continue
@@ -95,7 +103,7 @@ func TestHostTmpDir(t *testing.T) {
 func TestHostMounts(t *testing.T) {
 	d := withHost(t)
 	_, err := restricted(t, d, "", origin{mounts: 1})
-	if f := (*statusError)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), "another mount namespace") {
+	if rejectionOf(err) != 403 || !strings.Contains(err.Error(), "another mount namespace") {
 		t.Errorf("%v", err)
 	}
 	must(t, os.Remove(d.cfg.Policies+"/h.toml"))
@@ -112,11 +120,7 @@ func TestWithinMounts(t *testing.T) {
 	d := &Daemon{sessions: map[uint64]*session{1: outer}}
 	for mounts, status := range map[uint32]int{7: 0, 8: 403} {
 		_, err := d.restrict(origin{from: 1, mounts: mounts}, &api.Start{}, compiled(t, "/etc"))
-		got := 0
-		if f := (*statusError)(nil); errors.As(err, &f) {
-			got = f.status
-		}
-		if got != status {
+		if rejectionOf(err) != status {
 			t.Errorf("mount namespace %d: %v, and not %d", mounts, err, status)
 		}
 	}

@@ -15,12 +15,14 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
+// accounting is a toolguardd that only counts what is used.
+func accounting(l Limits) *Daemon {
+	return &Daemon{cfg: Config{Limits: l}, sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]usage{}, leaving: map[peer.QuotaKey]usage{}}
+}
+
 // A user's unconfined processes, the user's confined processes, and other users have separate quotas.
 func TestLimits(t *testing.T) {
-	d := &Daemon{
-		cfg:      Config{Limits: Limits{Sessions: 2, Lines: 100, Policies: 1000, Bodies: 1}},
-		sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]usage{},
-	}
+	d := accounting(Limits{Sessions: 2, Lines: 100, Policies: 1000, Bodies: 1})
 	there := &session{uid: 7}
 	there.lines.Store(60)
 	there.size.Store(600)
@@ -63,10 +65,7 @@ func TestLimits(t *testing.T) {
 
 // A session that is being created counts as if it existed.
 func TestReservations(t *testing.T) {
-	d := &Daemon{
-		cfg:      Config{Limits: Limits{Sessions: 9, Lines: 100, Policies: 1000}},
-		sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]usage{},
-	}
+	d := accounting(Limits{Sessions: 9, Lines: 100, Policies: 1000})
 	user := peer.QuotaKey{UID: 7}
 	for _, x := range []struct{ first, second usage }{
 		{usage{sessions: 1, lines: 60}, usage{sessions: 1, lines: 41}},
@@ -100,7 +99,7 @@ func TestReservations(t *testing.T) {
 // An ended session counts until the kernel has freed it. A request that only such sessions prevent waits a moment.
 func TestLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &Daemon{cfg: Config{Limits: Limits{Sessions: 1}}, sessions: map[uint64]*session{}, reserved: map[peer.QuotaKey]usage{}, leaving: map[peer.QuotaKey]usage{}}
+		d := accounting(Limits{Sessions: 1})
 		user, one := peer.QuotaKey{UID: 7}, usage{sessions: 1}
 		began := time.Now()
 		gone := d.addUsage(d.leaving, user, one)
@@ -127,10 +126,8 @@ func TestLeaving(t *testing.T) {
 
 // The number of a user's sessions with egress is limited.
 func TestNetworks(t *testing.T) {
-	d := &Daemon{
-		cfg:      Config{Limits: Limits{Sessions: 9, Networks: 2, Lines: 100, Policies: 1000, Bodies: 1}},
-		sessions: map[uint64]*session{1: {uid: 7, network: &networkRecord{}}, 2: {uid: 7}}, reserved: map[peer.QuotaKey]usage{},
-	}
+	d := accounting(Limits{Sessions: 9, Networks: 2, Lines: 100, Policies: 1000, Bodies: 1})
+	d.sessions[1], d.sessions[2] = &session{uid: 7, network: &networkRecord{}}, &session{uid: 7}
 	user := peer.QuotaKey{UID: 7}
 	done, err := d.reserve(user, usage{1, 1, 1, 1})
 	must(t, err)
@@ -194,19 +191,12 @@ func TestSilentBody(t *testing.T) {
 		asked, answers := net.Pipe()
 		l := &onlyOne{conns: make(chan net.Conn, 1)}
 		l.conns <- answers
-		srv := &http.Server{
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				d.answer(w, r, anyProcess, func(r *request) (any, error) {
-					_, err := d.readPolicy(r, &api.Start{})
-					return nil, err
-				})
-			}),
-			ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-				return peer.NewContext(ctx, &peer.Peer{})
-			},
-		}
-		defer srv.Close()
-		go func() { _ = srv.Serve(l) }() // it ends when the server is closed
+		serveAs(t, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			d.answer(w, r, anyProcess, func(r *request) (any, error) {
+				_, err := d.readPolicy(r, &api.Start{})
+				return nil, err
+			})
+		}), &peer.Peer{})
 		since := time.Now()
 		if _, err := asked.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")); err != nil {
 			t.Fatal(err)

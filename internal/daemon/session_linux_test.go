@@ -22,8 +22,8 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/loader/image"
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/proc"
 	"github.com/toolguard/toolguard/internal/session/denials"
 )
@@ -31,10 +31,7 @@ import (
 // compiled is a policy that allows reading and executing the files of a folder.
 func compiled(t *testing.T, folder string) *policy.Compiled {
 	t.Helper()
-	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: folder, Caps: policy.Read | policy.Execute}}}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
-	childtest.Must(t, err)
-	return c
+	return nettest.Policy(t, policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: folder, Caps: policy.Read | policy.Execute}}})
 }
 
 // No thread enters a nested session whose outer session has ended, or whose policy isn't restricted by the outer session's current policy.
@@ -64,17 +61,13 @@ func TestCheckNested(t *testing.T) {
 		d.sessions[1] = in(x.state, x.policy)
 		inner := in(api.Starting, c)
 		inner.from = x.from
-		status := 0
-		if err := d.checkNested(x.from, c); err != nil {
-			status = err.(*statusError).status
-		}
-		if status != x.status {
-			t.Errorf("%+v: %d", x, status)
+		if err := d.checkNested(x.from, c); rejectionOf(err) != x.status || (err == nil) != (x.status == 0) {
+			t.Errorf("%+v: %v", x, err)
 		}
 		if x.status == 0 {
 			continue
 		}
-		if err := inner.expectThread(7); err == nil || err.(*statusError).status != x.status || inner.record.Thread != 0 {
+		if err := inner.expectThread(7); rejectionOf(err) != x.status || inner.record.Thread != 0 {
 			t.Errorf("%+v: entered: %v", x, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -51,14 +50,7 @@ func TestNothingIsSentLate(t *testing.T) {
 				took <- time.Since(since)
 				late <- req.send(nil)
 			}
-			srv := &http.Server{
-				Handler: http.HandlerFunc(handler),
-				ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-					return peer.NewContext(ctx, &peer.Peer{})
-				},
-			}
-			go func() { _ = srv.Serve(l) }() // it ends when the server is closed
-			defer srv.Close()
+			serveAs(t, l, http.HandlerFunc(handler), &peer.Peer{})
 			c, err := net.Dial("unix", l.Addr().String())
 			must(t, err)
 			defer c.Close()
@@ -104,10 +96,8 @@ func TestNotices(t *testing.T) {
 		t.Errorf("%+v, %v", n, err)
 	}
 	_ = in.Close()
-	for end := time.Now().Add(time.Minute); subscribed(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it has disconnected, and is still subscribed")
-		}
+	if !eventually(func() bool { return !subscribed() }) {
+		t.Fatal("it has disconnected, and is still subscribed")
 	}
 	in = follow()
 	defer in.Close()
