@@ -123,7 +123,7 @@ func TestLongReplies(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			var gaps []string
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			url := serve(t, func(w http.ResponseWriter, req *http.Request) {
 				body, _ := io.ReadAll(req.Body)
 				if bytes.Contains(body, []byte("-gap")) {
 					mu.Lock()
@@ -135,9 +135,8 @@ func TestLongReplies(t *testing.T) {
 					_, _ = fmt.Fprintf(conn, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", sink.status, len(sink.body), sink.body)
 					_ = conn.Close()
 				}
-			}))
-			t.Cleanup(server.Close)
-			s := newScene(t, audit.Limits{}, Sink{Name: strings.Repeat("n", 64), Type: sink.kind, URL: server.URL})
+			})
+			s := newScene(t, audit.Limits{}, Sink{Name: strings.Repeat("n", 64), Type: sink.kind, URL: url})
 			s.record(50)
 			began := time.Now()
 			stop := s.start()
@@ -201,11 +200,10 @@ func TestEchoedSecrets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			url := serve(t, func(w http.ResponseWriter, req *http.Request) {
 				http.Error(w, repeat(req.URL.Path, strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")), http.StatusNotFound)
-			}))
-			t.Cleanup(server.Close)
-			s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: server.URL + "/in/canary%20path/", Token: secret(t, `canary/<token>&"x"+`)})
+			})
+			s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: url + "/in/canary%20path/", Token: secret(t, `canary/<token>&"x"+`)})
 			s.record(1)
 			stop := s.start()
 			wait(t, "it fails", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["hook"].Failing != "" })
@@ -253,7 +251,7 @@ func TestHTTPS(t *testing.T) {
 func TestOTLPRejected(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]bool{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	url := serve(t, func(w http.ResponseWriter, req *http.Request) {
 		var in struct {
 			ResourceLogs []struct {
 				ScopeLogs []struct {
@@ -275,9 +273,8 @@ func TestOTLPRejected(t *testing.T) {
 		if rejected > 0 {
 			_, _ = io.WriteString(w, `{"partialSuccess":{"rejectedLogRecords":"`+strconv.Itoa(rejected)+`","errorMessage":"not that, canary-token"}}`)
 		}
-	}))
-	t.Cleanup(server.Close)
-	s := newScene(t, audit.Limits{}, Sink{Name: "otel", Type: "otlp", URL: server.URL + "/v1/logs", Token: secret(t, "canary-token")})
+	})
+	s := newScene(t, audit.Limits{}, Sink{Name: "otel", Type: "otlp", URL: url + "/v1/logs", Token: secret(t, "canary-token")})
 	s.record(10)
 	s.start()
 	s.waitDelivered()

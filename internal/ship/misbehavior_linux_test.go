@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -284,16 +283,15 @@ func TestMaximumState(t *testing.T) {
 			t.Parallel()
 			var before atomic.Bool
 			before.Store(true)
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 				if !before.Load() {
 					w.WriteHeader(http.StatusForbidden)
 					_, _ = io.WriteString(w, strings.Repeat(word, 2*maxReason))
 				}
-			}))
-			t.Cleanup(server.Close)
+			})
 			var sinks []Sink
 			for i := range audit.MaxSinks {
-				sinks = append(sinks, Sink{Name: strings.Repeat("n", 62) + strconv.Itoa(10+i), Type: "webhook", URL: server.URL})
+				sinks = append(sinks, Sink{Name: strings.Repeat("n", 62) + strconv.Itoa(10+i), Type: "webhook", URL: url})
 			}
 			s := newScene(t, audit.Limits{}, sinks...)
 			s.record(1)
@@ -335,9 +333,7 @@ func TestKilledBeforeCursor(t *testing.T) {
 	first, err := os.ReadFile(name)
 	childtest.Must(t, err)
 	s.record(5)
-	stop := s.start()
-	s.waitDelivered()
-	stop()
+	s.deliver()
 	childtest.Must(t, os.WriteFile(name, first, 0o600))
 	s.start()
 	s.waitDelivered()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strconv"
 	"strings"
@@ -76,7 +75,7 @@ func TestRecordFails(t *testing.T) {
 	var mu sync.Mutex
 	var kept []string
 	n := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	url := serve(t, func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		mu.Lock()
 		defer mu.Unlock()
@@ -85,9 +84,8 @@ func TestRecordFails(t *testing.T) {
 			return
 		}
 		kept = append(kept, strings.Split(strings.TrimSuffix(string(body), "\n"), "\n")...)
-	}))
-	t.Cleanup(server.Close)
-	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: server.URL, Batch: 8})
+	})
+	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: url, Batch: 8})
 	s.record(30)
 	s.start()
 	s.waitDelivered()

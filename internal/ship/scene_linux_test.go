@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
@@ -41,9 +43,7 @@ func newScene(t *testing.T, limits audit.Limits, sinks ...Sink) *scene {
 func (s *scene) open(limits audit.Limits) {
 	s.t.Helper()
 	spool, err := audit.Open(audit.Config{Folder: s.cfg.Spool, Version: "test", Limits: limits})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	childtest.Must(s.t, err)
 	s.spool = spool
 	s.t.Cleanup(func() { _ = spool.Close() })
 }
@@ -88,6 +88,21 @@ func (s *scene) start() (stop func()) {
 	return stop
 }
 
+// deliver ships until all records are delivered to every sink.
+func (s *scene) deliver() {
+	s.t.Helper()
+	stop := s.start()
+	s.waitDelivered()
+	stop()
+}
+
+// serve starts an HTTP server for as long as a test runs.
+func serve(t *testing.T, h http.HandlerFunc) (url string) {
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
 // lines returns the lines of the audit.
 func (s *scene) lines() (all []string) {
 	s.t.Helper()
@@ -98,9 +113,7 @@ func (s *scene) lines() (all []string) {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		childtest.Must(s.t, err)
 		all = append(all, strings.TrimSuffix(string(line), "\n"))
 	}
 }
@@ -108,10 +121,8 @@ func (s *scene) lines() (all []string) {
 // wait waits for a condition.
 func wait(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(timeout); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not after %s", what, timeout)
-		}
+	if !childtest.Eventually(so) {
+		t.Fatalf("%s: not after a minute", what)
 	}
 }
 
@@ -120,13 +131,9 @@ func (s *scene) waitDelivered() {
 	s.t.Helper()
 	wait(s.t, "all is delivered", func() bool {
 		st, err := ReadState(s.cfg.State)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		childtest.Must(s.t, err)
 		end, err := audit.End(s.cfg.Spool)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		childtest.Must(s.t, err)
 		for _, sink := range s.cfg.Sinks {
 			if st.Sinks[sink.Name].Cursor.Sequence < end.Sequence {
 				return false

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,9 +107,7 @@ func TestGaps(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "events.jsonl")
 	s := newScene(t, audit.Limits{Size: 64 << 10, FileSize: 16 << 10, Drop: true}, Sink{Name: "f", Type: "file", Path: out})
 	s.record(5)
-	stop := s.start()
-	s.waitDelivered()
-	stop()
+	s.deliver()
 	for range 100 {
 		s.record(2)
 	}
@@ -186,9 +183,7 @@ func TestOlderCopy(t *testing.T) {
 	childtest.Must(t, errors.Join(s.spool.Close(), os.CopyFS(older, os.DirFS(s.cfg.Spool))))
 	s.open(audit.Limits{})
 	s.record(5)
-	stop := s.start()
-	s.waitDelivered()
-	stop()
+	s.deliver()
 	n := len(fileLines(t, out))
 	childtest.Must(t, errors.Join(s.spool.Close(), os.RemoveAll(s.cfg.Spool), os.CopyFS(s.cfg.Spool, os.DirFS(older))))
 	s.open(audit.Limits{})
@@ -210,9 +205,7 @@ func TestReplacedAudit(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "events.jsonl")
 	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: out})
 	s.record(5)
-	stop := s.start()
-	s.waitDelivered()
-	stop()
+	s.deliver()
 	n := len(fileLines(t, out))
 	childtest.Must(t, s.spool.Close())
 	childtest.Must(t, os.RemoveAll(s.cfg.Spool))
@@ -276,9 +269,7 @@ func TestRemovedSink(t *testing.T) {
 	sink := func(name string) Sink { return Sink{Name: name, Type: "file", Path: filepath.Join(dir, name)} }
 	s := newScene(t, audit.Limits{}, sink("a"), sink("b"))
 	s.record(3)
-	stop := s.start()
-	s.waitDelivered()
-	stop()
+	s.deliver()
 	all, err := audit.ReadCursors(filepath.Join(s.cfg.State, stateName))
 	if err != nil || len(all) != 2 || all["a"].File != 1 || all["a"].Sequence < 3 {
 		t.Errorf("%v %v", all, err)
@@ -327,16 +318,15 @@ func TestHostileState(t *testing.T) {
 
 // TestTruncatedReason checks that quotations of a receiver are truncated.
 func TestTruncatedReason(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), `\"mechanism\":\"ship\"`) {
 			return
 		}
 		w.WriteHeader(http.StatusOK)
 		fmt.Fprintf(w, `{"partialSuccess":{"rejectedLogRecords":"1%s"}}`, strings.Repeat("0", 100_000))
-	}))
-	t.Cleanup(server.Close)
-	s := newScene(t, audit.Limits{}, Sink{Name: "otel", Type: "otlp", URL: server.URL})
+	})
+	s := newScene(t, audit.Limits{}, Sink{Name: "otel", Type: "otlp", URL: url})
 	s.record(20)
 	s.start()
 	s.waitDelivered()

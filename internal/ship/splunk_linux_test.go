@@ -108,9 +108,7 @@ func TestHEC(t *testing.T) {
 	ackWait = 500 * time.Millisecond
 	t.Cleanup(func() { ackWait = 2 * time.Minute })
 	s.record(100)
-	stop := s.start()
-	s.waitDelivered()
-	stop()
+	s.deliver()
 	splunk.mu.Lock()
 	defer splunk.mu.Unlock()
 	checkArrived(t, splunk.indexed, s.lines())
