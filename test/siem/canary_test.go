@@ -113,9 +113,7 @@ func TestCanaries(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := said.String()
 	if at := strings.Index(all, "canary"); at >= 0 {
 		t.Errorf("a secret is shown: …%s…", all[max(0, at-300):min(len(all), at+100)])
@@ -136,9 +134,7 @@ func TestCanaries(t *testing.T) {
 func datagrams(t *testing.T, into io.Writer, name string) {
 	t.Helper()
 	c, err := nettest.Datagrams(into, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 }
 
@@ -146,9 +142,7 @@ func datagrams(t *testing.T, into io.Writer, name string) {
 func everything(t *testing.T, into io.Writer) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -167,9 +161,7 @@ func natsServer(t *testing.T, token string, into io.Writer) (address string, sto
 	t.Helper()
 	port := freePort(t)
 	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true, Authorization: token})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	srv.Start()
 	t.Cleanup(srv.Shutdown)
 	address = fmt.Sprintf("nats://127.0.0.1:%d", port)
@@ -177,9 +169,7 @@ func natsServer(t *testing.T, token string, into io.Writer) (address string, sto
 		t.Fatal("the server of NATS doesn't listen")
 	}
 	nc, err := nats.Connect(address, nats.Token(token))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	if err == nil {
@@ -188,17 +178,13 @@ func natsServer(t *testing.T, token string, into io.Writer) (address string, sto
 	if err == nil {
 		_, err = nc.Subscribe("toolguard.>", func(m *nats.Msg) { fmt.Fprintln(into, m.Subject, m.Header, string(m.Data)) })
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return address, func() { _ = nc.FlushTimeout(timeout) }
 }
 
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }

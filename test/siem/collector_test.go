@@ -81,12 +81,8 @@ func (c *collector) start(t *testing.T, address string) (stop func()) {
 	set := receiver.Settings{ID: component.NewID(factory.Type()), TelemetrySettings: componenttest.NewNopTelemetrySettings()}
 	set.Logger = zap.NewNop()
 	r, err := factory.CreateLogs(t.Context(), set, cfg, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Start(t.Context(), componenttest.NewNopHost()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, r.Start(t.Context(), componenttest.NewNopHost()))
 	return func() { _ = r.Shutdown(context.Background()) }
 }
 

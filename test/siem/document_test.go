@@ -19,16 +19,12 @@ import (
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	bin, err := shipper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page := readFile(t, "../../docs/sinks.md")
 	dir := t.TempDir()
 	certificates(t, dir, "siem")
 	for from, to := range map[string]string{"ca.pem": "siem-ca", "siem.pem": "siem-cert", "siem.key": "siem-key"} {
-		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)))
 	}
 	for _, token := range []string{"otel-token", "splunk-token", "nats-creds"} {
 		writeFile(t, filepath.Join(dir, token), "x")
@@ -73,21 +69,13 @@ func TestCollectorDocument(t *testing.T) {
 	_, part, _ := strings.Cut(readFile(t, "../../docs/sinks.md"), "\n### OpenTelemetry collector\n")
 	yaml := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(part)
 	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conf, err := retrieved.AsConf()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	receivers, err := conf.Sub("receivers::otlp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg := otlpreceiver.NewFactory().CreateDefaultConfig().(*otlpreceiver.Config)
-	if err := errors.Join(receivers.Unmarshal(cfg), cfg.Validate()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(receivers.Unmarshal(cfg), cfg.Validate()))
 	http := cfg.Protocols.HTTP.Get().ServerConfig
 	if id := http.Auth.Get().Config.AuthenticatorID.String(); !conf.IsSet("extensions::"+id+"::filename") || http.TLS.Get().CertFile == "" {
 		t.Errorf("%+v", http)
@@ -101,9 +89,7 @@ func TestRsyslogDocument(t *testing.T) {
 	conf := regexp.MustCompile("(?s)```rsyslog\n(.*?)```").FindStringSubmatch(readFile(t, "../../docs/sinks.md"))
 	dir := t.TempDir()
 	certificates(t, dir, "cert")
-	if err := os.Rename(dir+"/cert.key", dir+"/key.pem"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(dir+"/cert.key", dir+"/key.pem"))
 	writeFile(t, dir+"/rsyslog.conf", "global(workDirectory=\""+dir+"\")\n"+strings.ReplaceAll(conf[1], "/etc/ssl/toolguard", dir))
 	if out, err := exec.Command("rsyslogd", "-N1", "-f", dir+"/rsyslog.conf").CombinedOutput(); err != nil || strings.Contains(string(out), "error") {
 		t.Errorf("%v\n%s", err, out)

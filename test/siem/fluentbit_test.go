@@ -82,9 +82,7 @@ func (s *scene) checkWritten() {
 				line = in.Log
 				fallthrough
 			default:
-				if err := json.Unmarshal([]byte(line), &e); err != nil {
-					s.t.Fatal(err)
-				}
+				must(s.t, json.Unmarshal([]byte(line), &e))
 			}
 			got = append(got, e)
 		}
@@ -92,9 +90,7 @@ func (s *scene) checkWritten() {
 	})
 	for i, line := range want {
 		var e any
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, json.Unmarshal([]byte(line), &e))
 		if !reflect.DeepEqual(got[i], e) {
 			s.t.Fatalf("record %d: came\n%v\nnot\n%v", i+1, got[i], e)
 		}

@@ -51,9 +51,7 @@ const natsHello = `INFO {"server_id":"x","headers":true,"max_payload":1048576,"j
 func hostileServer(t *testing.T, address, text, more string) (input *childtest.Output, clients *atomic.Int64, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	input, clients = &childtest.Output{}, &atomic.Int64{}
 	go func() {
 		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
@@ -79,9 +77,7 @@ func hostileServer(t *testing.T, address, text, more string) (input *childtest.O
 func (s *scene) supervise() (ended *atomic.Int64, stop func() (peak int64)) {
 	s.t.Helper()
 	bin, err := shipper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended = &atomic.Int64{}
 	peaks := make(chan int64, 1)

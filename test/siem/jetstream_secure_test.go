@@ -28,9 +28,7 @@ import (
 func identity(t *testing.T, make func() (nkeys.KeyPair, error)) (key nkeys.KeyPair, name string) {
 	t.Helper()
 	key, err := make()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if name, err = key.PublicKey(); err != nil {
 		t.Fatal(err)
 	}
@@ -41,9 +39,7 @@ func identity(t *testing.T, make func() (nkeys.KeyPair, error)) (key nkeys.KeyPa
 func between(t *testing.T, address, server string, change *atomic.Pointer[strings.Replacer]) (input *childtest.Output) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	input = &childtest.Output{}
 	pass := func(client net.Conn) {
@@ -71,12 +67,6 @@ func between(t *testing.T, address, server string, change *atomic.Pointer[string
 // then a tiny maximum payload.
 func TestJetStreamSecure(t *testing.T) {
 	t.Parallel()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	port, front := freePort(t), fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	address := fmt.Sprintf("tls://127.0.0.1:%d", port)
 	s := newScene(t, "[[sink]]\nname = 'nats'\ntype = 'nats'\nurl = 'tls://"+front+"'\nserver_name = 'nats.example'\nca_file = 'DIR/ca.pem'\ncreds_file = 'DIR/creds'\n")
@@ -94,34 +84,34 @@ func TestJetStreamSecure(t *testing.T) {
 			a.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
 		}
 		text, err := a.Encode(operator)
-		must(err)
-		must(resolver.Store(name, text))
+		must(t, err)
+		must(t, resolver.Store(name, text))
 	}
 	text, err := jwt.NewUserClaims(userName).Encode(account)
-	must(err)
+	must(t, err)
 	seed, err := user.Seed()
-	must(err)
+	must(t, err)
 	creds, err := jwt.FormatUserConfig(text, seed)
-	must(err)
+	must(t, err)
 	writeFile(t, s.dir+"/creds", string(creds))
 	tls, err := server.GenTLSConfig(&server.TLSConfigOpts{CertFile: s.dir + "/nats.example.pem", KeyFile: s.dir + "/nats.example.key", CaFile: s.dir + "/ca.pem"})
-	must(err)
+	must(t, err)
 	n, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: filepath.Join(t.TempDir(), "js"), NoLog: true, NoSigs: true,
 		TrustedOperators: []*jwt.OperatorClaims{claims}, AccountResolver: resolver, SystemAccount: systemName, TLSConfig: tls, MaxPayload: 4096,
 	})
-	must(err)
+	must(t, err)
 	n.Start()
 	t.Cleanup(n.Shutdown)
 	nc, err := nats.Connect(address, nats.UserCredentials(s.dir+"/creds"), nats.RootCAs(s.dir+"/ca.pem"))
-	must(err)
+	must(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
-	must(err)
+	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "audit", Subjects: []string{"toolguard.events"}})
-	must(err)
+	must(t, err)
 	s.record(50)
 	s.record(1, func(e *event.Event) { e.Target = "/" + strings.Repeat("x", 4096) })
 	s.record(1)
@@ -136,7 +126,7 @@ func TestJetStreamSecure(t *testing.T) {
 	change.Store(strings.NewReplacer(`"max_payload":4096`, `"max_payload":1200`, "\r\n", "\r\n+OK\r\nPONG\r\n"))
 	s.delivered()
 	info, err := stream.Info(ctx)
-	must(err)
+	must(t, err)
 	if want := len(s.lines()); info.State.Msgs != uint64(want) {
 		t.Errorf("%d messages, not %d: %s", info.State.Msgs, want, s.log.String())
 	}

@@ -52,9 +52,7 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) start(i int) {
 	c.t.Helper()
 	s, err := server.NewServer(c.options[i])
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	c.servers[i] = s
 	s.Start()
 }
@@ -108,9 +106,7 @@ func TestJetStream(t *testing.T) {
 	}
 	again(0)
 	follower, err := nats.Connect(c.urls(), nats.Token("canary-nats"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(follower.Close)
 	s.wait("who follows goes there", func() bool {
 		_ = follower.ForceReconnect()
@@ -132,13 +128,9 @@ func openStream(s *scene, urls string, config jetstream.StreamConfig) (stream je
 	s.t.Helper()
 	nc, err := nats.Connect(urls, nats.Token("canary-nats"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true),
 		nats.IgnoreDiscoveredServers())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	js, err := jetstream.New(nc)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	config.Name, config.Subjects = "audit", []string{"toolguard.events"}
 	s.wait("there's a stream", func() bool {
 		ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)

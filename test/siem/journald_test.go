@@ -29,9 +29,7 @@ func TestJournald(t *testing.T) {
 	cmd := exec.Command("unshare", "-m", "sh", "-c", script, "sh", t.TempDir())
 	launch(t, cmd)
 	run := fmt.Sprintf("/proc/%d/root/run", cmd.Process.Pid)
-	if err := os.Symlink(run+"/systemd/journal/socket", s.dir+"/journal-socket"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(run+"/systemd/journal/socket", s.dir+"/journal-socket"))
 	pid := func() string {
 		out, _ := exec.Command("pgrep", "-P", fmt.Sprint(cmd.Process.Pid), "-x", "systemd-journal").Output()
 		return strings.TrimSpace(string(out))
@@ -57,9 +55,7 @@ func TestJournald(t *testing.T) {
 	s.start()
 	s.delivered()
 	s.arrived(got)
-	if err := exec.Command("kill", pid()).Run(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, exec.Command("kill", pid()).Run())
 	s.record(20)
 	s.delivered()
 	s.arrived(got)

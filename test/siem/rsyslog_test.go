@@ -33,9 +33,7 @@ template(name="head" type="string" string="%app-name% %procid% %msgid% %structur
 action(type="omfile" file="DIR/got" template="message")
 action(type="omfile" file="DIR/heads" template="head")
 `
-	if err := os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", s.dir)), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", s.dir)), 0o600))
 	cmd = exec.Command("rsyslogd", "-n", "-f", name, "-i", filepath.Join(s.dir, "rsyslog.pid"))
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
 	killed := launch(s.t, cmd)
@@ -83,9 +81,7 @@ func (s *scene) withRestarts(start func() (cmd *exec.Cmd, end func(os.Signal))) 
 // stopReading stops a receiver.
 func (s *scene) stopReading(cmd *exec.Cmd) {
 	s.t.Helper()
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, cmd.Process.Signal(syscall.SIGSTOP))
 	s.wait("it's stopped", func() bool {
 		text := readFile(s.t, fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
 		_, state, _ := strings.Cut(text, ") ")
@@ -141,9 +137,7 @@ input(type="imtcp" port="%d" address="127.0.0.1")`, port)
 	if err == nil {
 		err = os.WriteFile(s.config, fmt.Appendf(text, "cert_file = '%s/shipper.pem'\nkey_file = '%[1]s/shipper.key'\n", s.dir), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stop(syscall.SIGTERM)
 	s.start()
 	s.withRestarts(func() (*exec.Cmd, func(os.Signal)) { return s.rsyslogd(conf) })
@@ -174,9 +168,7 @@ func certificates(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	write := func(name, kind string, der []byte) {
 		must(os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))

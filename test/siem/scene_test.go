@@ -23,6 +23,8 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
+var must = childtest.Must
+
 // timeout is how long a test waits.
 const timeout = 5 * time.Minute
 
@@ -69,19 +71,13 @@ func newScene(t *testing.T, sinks string) *scene {
 	t.Helper()
 	s := &scene{t: t, dir: t.TempDir()}
 	for _, name := range []string{"audit", "state"} {
-		if err := os.Mkdir(filepath.Join(s.dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(s.dir, name), 0o700))
 	}
 	s.config = filepath.Join(s.dir, "ship.toml")
 	text := strings.ReplaceAll("spool = 'DIR/audit'\nstate = 'DIR/state'\n"+sinks, "DIR", s.dir)
-	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(s.config, []byte(text), 0o600))
 	spool, err := audit.Open(audit.Config{Folder: filepath.Join(s.dir, "audit"), Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.spool = spool
 	t.Cleanup(func() { _ = spool.Close() })
 	return s
@@ -110,9 +106,7 @@ func (s *scene) record(n int, change ...func(*event.Event)) {
 func (s *scene) start() (cmd *exec.Cmd, end func(os.Signal)) {
 	s.t.Helper()
 	bin, err := shipper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	cmd = exec.Command(bin, "--config", s.config)
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
@@ -123,9 +117,7 @@ func (s *scene) start() (cmd *exec.Cmd, end func(os.Signal)) {
 // launch starts a process that ends with the test at the latest.
 func launch(t *testing.T, cmd *exec.Cmd) (end func(os.Signal)) {
 	t.Helper()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	var once sync.Once
 	end = func(sig os.Signal) {
 		once.Do(func() {
@@ -149,9 +141,7 @@ func (s *scene) lines() (all []string) {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, err)
 		all = append(all, strings.TrimSuffix(string(line), "\n"))
 	}
 }
@@ -170,9 +160,7 @@ func (s *scene) wait(what string, so func() bool) {
 func (s *scene) delivered() {
 	s.t.Helper()
 	end, err := audit.End(filepath.Join(s.dir, "audit"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.wait("all is delivered", func() bool {
 		all, _ := audit.ReadCursors(filepath.Join(s.dir, "state", "state.json"))
 		for _, c := range all {
@@ -256,7 +244,5 @@ func freePort(t *testing.T) int {
 
 func writeFile(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(text), 0o600))
 }

@@ -45,9 +45,7 @@ func TestSyslogNG(t *testing.T) {
 			port := strconv.Itoa(freePort(t))
 			s := newScene(t, "[[sink]]\nname = 'syslog'\ntype = 'syslog'\nurl = '"+transport+"://127.0.0.1:"+port+"'\nmax_record = 65536\n"+certs)
 			certificates(t, s.dir, "cert", "shipper")
-			if err := os.Rename(s.dir+"/cert.key", s.dir+"/key.pem"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(s.dir+"/cert.key", s.dir+"/key.pem"))
 			conf := strings.NewReplacer("/etc/ssl/toolguard", s.dir, "/var/log/toolguard.jsonl", s.dir+"/got", `"tls"`, `"`+transport+`"`, "6514", port).Replace(page)
 			if transport == "tcp" {
 				conf = regexp.MustCompile(`(?s) tls\(.*?\)\)\);`).ReplaceAllString(conf, ");")
