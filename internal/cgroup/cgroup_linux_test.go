@@ -272,21 +272,15 @@ func BenchmarkAdd(b *testing.B) {
 	b.StopTimer()
 	for i := range b.N {
 		g, err := New(fmt.Sprintf("bench-%d-%d", os.Getpid(), i), policy.Limits{}, f)
-		if err != nil {
-			b.Fatal(err)
-		}
+		childtest.Must(b, err)
 		cmd := exec.Command("sleep", "1000")
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
+		childtest.Must(b, cmd.Start())
 		b.StartTimer()
 		err = g.Add(cmd.Process.Pid)
 		b.StopTimer()
 		cmd.Process.Kill()
 		cmd.Wait()
-		if err := errors.Join(err, g.Remove()); err != nil {
-			b.Fatal(err)
-		}
+		childtest.Must(b, errors.Join(err, g.Remove()))
 	}
 }
 

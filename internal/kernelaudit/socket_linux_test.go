@@ -22,9 +22,7 @@ func TestReceiveLate(t *testing.T) {
 	binary.NativeEndian.PutUint32(ask, uint32(len(ask)))
 	binary.NativeEndian.PutUint16(ask[4:], unix.NLMSG_NOOP)
 	binary.NativeEndian.PutUint16(ask[6:], unix.NLM_F_REQUEST|unix.NLM_F_ACK)
-	if err := unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil { // it's acknowledged at once
-		t.Fatal(err)
-	}
+	must(t, unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})) // it's acknowledged at once
 	must(t, f.SetReadDeadline(time.Unix(1, 0)))
 	buf := make([]byte, 1<<10)
 	if m, err := receive(conn, fd, buf); err != nil || m.kind != unix.NLMSG_ERROR {

@@ -41,16 +41,12 @@ func BenchmarkReport(b *testing.B) {
 
 func BenchmarkApply(b *testing.B) {
 	p, err := NewPlan(defaultPolicy(b), abi(b))
-	if err != nil {
-		b.Fatal(err)
-	}
+	childtest.Must(b, err)
 	childtest.Bench(b, p.Apply)
 }
 
 func BenchmarkCanary(b *testing.B) {
 	for b.Loop() {
-		if err := Canary(); err != nil {
-			b.Fatal(err)
-		}
+		childtest.Must(b, Canary())
 	}
 }

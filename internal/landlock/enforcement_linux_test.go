@@ -45,9 +45,7 @@ func makeWorkspace(t testing.TB) string {
 func write(t testing.TB, path string, text []byte, mode os.FileMode) {
 	t.Helper()
 	childtest.Must(t, os.WriteFile(path, text, mode))
-	if err := os.Chmod(path, mode); err != nil { // whatever the umask
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Chmod(path, mode)) // whatever the umask
 }
 
 // operationCase is one operation with its result under the policy. Unconfined it must succeed.

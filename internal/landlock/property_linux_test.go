@@ -73,9 +73,7 @@ func drawLayer(t *rapid.T, a policy.Authority, paths []string) policy.SourceLaye
 func TestEnforcedAgreesWithPolicy(t *testing.T) {
 	tried, compared, stricter := 0, 0, 0
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		if err := flag.Set("rapid.checks", "20000"); err != nil { // a second: the default finds too little
-			t.Fatal(err)
-		}
+		childtest.Must(t, flag.Set("rapid.checks", "20000")) // a second: the default finds too little
 		defer flag.Set("rapid.checks", f.DefValue)
 	}
 	rapid.Check(t, func(t *rapid.T) {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
@@ -14,13 +15,9 @@ func TestCovers(t *testing.T) {
 	l := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: dir, Caps: policy.AllCaps}, {Path: dir + "/ro", Caps: policy.Read}}}
 	l.Defaults[policy.FS] = policy.Deny
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: dir, Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	p, err := New(c, Host{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for path, want := range map[string]policy.Caps{
 		dir + "/file": 0, dir + "/ro/file": policy.Write | policy.Execute, "/etc/passwd": 0,
 	} {
@@ -33,23 +30,15 @@ func TestCovers(t *testing.T) {
 // TestFolderInTmp checks that a working folder within a granted one in /tmp has no mount of its own, which would be read-only.
 func TestFolderInTmp(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "mounts-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Mkdir(dir+"/sub", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Mkdir(dir+"/sub", 0o755))
 	l := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: dir, Caps: policy.AllCaps}}}
 	l.Defaults[policy.FS] = policy.Deny
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: dir, Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	p, err := New(c, Host{}, Options{Visible: []string{dir + "/sub"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	if m := p.Mode(dir + "/sub"); m != ReadWrite {
 		t.Errorf("%v: %+v", m, p.Mounts)
 	}

@@ -298,9 +298,7 @@ func TestWithinTooMany(t *testing.T) {
 // Every question about an accepted policy has an answer.
 func FuzzJSON(f *testing.F) {
 	text, err := json.Marshal(whole(f))
-	if err != nil {
-		f.Fatal(err)
-	}
+	childtest.Must(f, err)
 	f.Add(string(text))
 	f.Add(strings.NewReplacer(`"Last":"*.pem"`, `"Last":"x*"`).Replace(string(text)))
 	outer := whole(f)
@@ -334,13 +332,9 @@ func FuzzJSON(f *testing.F) {
 
 func BenchmarkJSON(b *testing.B) {
 	c, err := policy.Compile(big(200), fspathtest.New(map[string]string{"/w": "dir"}))
-	if err != nil {
-		b.Fatal(err)
-	}
+	childtest.Must(b, err)
 	text, err := json.Marshal(c)
-	if err != nil {
-		b.Fatal(err)
-	}
+	childtest.Must(b, err)
 	b.Logf("%d rules, %d bytes", len(c.Rules), len(text))
 	b.Run("write", func(b *testing.B) {
 		for b.Loop() {

@@ -20,9 +20,7 @@ func worktrees(t *testing.T) (dir string) {
 		t.Skip("needs git")
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	const script = `set -e
 git init -q other; (cd other; echo 1 >a; git add a; git commit -qm 1)
 git init -q main; cd main; echo 1 >a; git add a; git commit -qm 1
@@ -41,13 +39,9 @@ git worktree add -q ../tree -b side`
 func in(t *testing.T, workspace string, policies ...string) *policy.Compiled {
 	t.Helper()
 	src, _, err := Load(Request{Policies: policies, Workspace: workspace, Dir: workspace, Home: "/nowhere", Path: "/usr/bin"}, hostfs.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	c, err := policy.Compile(src, hostfs.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return c
 }
 
@@ -98,9 +92,7 @@ func TestRepositoryOfAWorktree(t *testing.T) {
 func writing(t *testing.T, dir string) string {
 	t.Helper()
 	file := filepath.Join(dir, "p.toml")
-	if err := os.WriteFile(file, []byte("version = 1\n[[access.fs]]\npath = \".\"\nwrite = true\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(file, []byte("version = 1\n[[access.fs]]\npath = \".\"\nwrite = true\n"), 0o600))
 	return file
 }
 
@@ -108,17 +100,11 @@ func writing(t *testing.T, dir string) string {
 func TestForgedRepository(t *testing.T) {
 	dir := worktrees(t)
 	write := func(name, text string) {
-		if err := os.MkdirAll(filepath.Dir(dir+name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(dir+name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.MkdirAll(filepath.Dir(dir+name), 0o755))
+		childtest.Must(t, os.WriteFile(dir+name, []byte(text), 0o644))
 	}
 	link := func(name, to string) {
-		if err := os.Symlink(dir+to, dir+name); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.Symlink(dir+to, dir+name))
 	}
 	write("/home/.ssh/id_rsa", "")
 	write("/bad/x", "")

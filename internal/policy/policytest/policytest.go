@@ -2,10 +2,9 @@
 package policytest
 
 import (
-	"testing"
-
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
@@ -86,10 +85,28 @@ func Machine() fspathtest.Tree {
 	})
 }
 
+// testingT is the common part of tests, benchmarks and rapid's tests.
+type testingT interface {
+	Helper()
+	Fatal(args ...any)
+}
+
 // Compile compiles layers for Machine.
-func Compile(t testing.TB, layers ...policy.SourceLayer) *policy.Compiled {
+func Compile(t testingT, layers ...policy.SourceLayer) *policy.Compiled {
 	t.Helper()
-	c, err := policy.Compile(Source(layers...), Machine())
+	return CompileOn(t, Machine(), layers...)
+}
+
+// CompileOn compiles layers for another machine.
+func CompileOn(t testingT, sys fspath.FileSystem, layers ...policy.SourceLayer) *policy.Compiled {
+	t.Helper()
+	return CompileSource(t, Source(layers...), sys)
+}
+
+// CompileSource compiles a policy that isn't only layers.
+func CompileSource(t testingT, src *policy.Source, sys fspath.FileSystem) *policy.Compiled {
+	t.Helper()
+	c, err := policy.Compile(src, sys)
 	childtest.Must(t, err)
 	return c
 }

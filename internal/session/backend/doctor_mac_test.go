@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/darwin/sandboxexec"
 )
 
@@ -15,9 +16,7 @@ import (
 func TestDoctorMac(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"sandbox-exec", "log", EgressProgram} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o755))
 	}
 	all := Mac{SandboxExec: filepath.Join(dir, "sandbox-exec"), Egress: filepath.Join(dir, EgressProgram)}
 	for _, x := range []struct {

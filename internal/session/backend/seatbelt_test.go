@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
@@ -16,9 +17,7 @@ import (
 func TestSeatbeltReport(t *testing.T) {
 	dir := t.TempDir()
 	sandboxExec, egress := filepath.Join(dir, "sandbox-exec"), filepath.Join(dir, EgressProgram)
-	if err := os.WriteFile(sandboxExec, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(sandboxExec, nil, 0o755))
 	l := policy.SourceLayer{
 		Authority: policy.Session, Env: []policy.EnvRule{{Name: "HOME", Read: true}}, Net: []policy.NetRule{{Host: "example.com", Allow: true}},
 		FS: []policy.FSRule{{Path: "/", Caps: policy.Read}},
@@ -28,18 +27,12 @@ func TestSeatbeltReport(t *testing.T) {
 		Limits: policy.Limits{Memory: policy.Bytes{N: 1}, Pids: policy.Count{N: 1}, OpenFiles: policy.Count{N: 64}, FileSize: policy.Bytes{N: 1}, WallTime: policy.Span{D: time.Hour}},
 		Audit:  policy.Audit{Exec: true},
 	}, hostfs.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for program, host := range map[string]policy.Status{"": policy.NotEnforceable, egress: policy.Enforced} {
 		b, err := Seatbelt(Mac{SandboxExec: sandboxExec, Egress: program, Home: "/"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		r, err := ReportWith(&b, c, "seatbelt", "none", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		want := map[string]policy.Status{
 			"fs.1": policy.Enforced, "net.1": host, "env.1": policy.Enforced, "limits.memory": policy.NotEnforceable, "limits.pids": policy.NotEnforceable,
 			"limits.open_files": policy.Enforced, "limits.file_size": policy.Enforced, "limits.wall_time": policy.Enforced, policy.AuditID: policy.NotEnforceable,

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/darwin/oslog"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -15,9 +16,7 @@ import (
 func workspace(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return dir
 }
 
@@ -32,9 +31,7 @@ func TestDescribeSandbox(t *testing.T) {
 		Net:       []policy.NetRule{{Host: "example.com", Allow: true, Position: at(3)}, {Host: "10.0.0.1", Port: 443, Position: at(4)}, {Host: "10.0.0.2", Port: 443, Allow: true, Position: at(5)}},
 	}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: ws, Home: "/", Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for _, x := range []struct {
 		operation, target string
 		want              string // resource capability target reason rule
@@ -80,9 +77,7 @@ func TestDescribeSandbox(t *testing.T) {
 func TestSandboxCollector(t *testing.T) {
 	ws := workspace(t)
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: ws, Home: "/", Layers: []policy.SourceLayer{{Authority: policy.Session, FS: []policy.FSRule{{Path: ws}}}}}, hostfs.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	d := &SandboxCollector{Session: 7, Policy: c, Tool: "tool"}
 	d.Denied(oslog.Denial{PID: 1, Comm: "a", Operation: "mach-lookup", Target: "com.apple.diagnosticd", Count: 1})
 	d.Denied(oslog.Denial{PID: 1, Comm: "a", Operation: "file-read-data", Target: ws + "/x", Count: 1, System: true})

@@ -245,17 +245,13 @@ type connection struct {
 func (w *world) connect(host string) *connection {
 	w.t.Helper()
 	r, stdout, err := os.Pipe()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	childtest.Must(w.t, err)
 	cmd := exec.Command("/bin/bash", "-c", `exec 3<>/dev/tcp/$0/5432; echo -n open; read -r -u 3`, host)
 	cmd.Stdout, cmd.Stderr = stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: w.group.FD()}
 	err = cmd.Start()
 	_ = stdout.Close()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	childtest.Must(w.t, err)
 	w.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -372,9 +368,7 @@ func TestNetworkResumed(t *testing.T) {
 func TestNetworkOf(t *testing.T) {
 	w := newWorld(t)
 	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil { // in this thread's namespace
-		t.Fatal(err)
-	}
+	childtest.Must(t, cmd.Start()) // in this thread's namespace
 	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
 	fd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
 	childtest.Must(t, err)

@@ -182,9 +182,7 @@ func TestReadBack(t *testing.T) {
 			f.Exe = &exe
 		}
 		rule, err := Rule(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		var back struct{ Approved []Facts }
 		if err := toml.NewDecoder(strings.NewReader(rule)).DisallowUnknownFields().Decode(&back); err != nil {
 			t.Fatalf("%v\n%s", err, rule)

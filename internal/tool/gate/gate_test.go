@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // Each reading that a tool could have of a path.
@@ -158,9 +160,7 @@ func TestValues(t *testing.T) {
 	roles := map[string]string{"path": rolePath, "paths": rolePath, "cmd": roleCommand, "cwd": roleCwd, "note": roleText}
 	w, err := values(json.RawMessage(`{"PATH":"a","paths":["b",{"x":"c","path":"d"},["e"]],"edits":[{"old":"f","Path":"g"}],
 		"cmd":["ls","-l"],"in":{"cwd":"sub","cmd":"pwd"},"note":{"path":"n","deep":"m"},"n":1,"path2":null,"cmd2":"k"}`), roles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	var got []string
 	for _, v := range w.values {
 		s := v.role + "=" + v.text + strings.Join(v.list, ",")

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
@@ -21,13 +22,9 @@ func source(layers []policy.SourceLayer) *policy.Source {
 // manifestOf generates the manifest of a source, and reads it from its text.
 func manifestOf(t *rapid.T, src *policy.Source) *Manifest {
 	m, err := Generate(Input{Layer: &toolset.Layer{Author: policy.Session}, Load: func(string, Caller) (*policy.Source, error) { return src, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	text, err := m.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	if m, err = Parse(text); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -43,14 +40,10 @@ func TestParseNull(t *testing.T) {
 		func(m *Manifest) { m.Layer.Agent.Names = map[string]*toolset.Stage{"a": nil} },
 	} {
 		m, err := Generate(Input{Layer: &toolset.Layer{Author: policy.Session}, Load: func(string, Caller) (*policy.Source, error) { return source(nil), nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		x(m)
 		text, err := m.JSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), "null") {
 			t.Errorf("%v", err)
 		}
@@ -162,9 +155,7 @@ func TestVerifyFindsEveryWidening(t *testing.T) {
 		old, new := source(layers), source(mutated(t, layers))
 		a, b := compiled(t, old), compiled(t, new)
 		r, err := Verify(manifestOf(t, old), manifestOf(t, new))
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		codes := map[string]bool{}
 		for _, w := range r.Widenings {
 			codes[w.Code] = true
@@ -210,9 +201,7 @@ func compiledAt(t *rapid.T, src *policy.Source, at layout) *policy.Compiled {
 	s := *src
 	s.Workspace, s.Home = at.workspace, at.home
 	c, err := policy.Compile(&s, tree{at})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return c
 }
 
@@ -227,9 +216,7 @@ func TestVerifyReportsNoNarrowing(t *testing.T) {
 		compiled(t, new)
 		for _, x := range []*policy.Source{old, new} {
 			r, err := Verify(manifestOf(t, old), manifestOf(t, x))
-			if err != nil {
-				t.Fatal(err)
-			}
+			childtest.Must(t, err)
 			if len(r.Widenings) > 0 {
 				t.Fatalf("a widening: %+v of %+v", r.Widenings[0], r.Widenings[0].Witness)
 			}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // The differential test runs the real programs with a marker: a script that leaves a file. Where the marker ran, Inspect must have found it,
@@ -149,9 +151,7 @@ func fill(row string, option []string, mark string) (argv []string) {
 // scene makes a folder with files, a repository and the marker.
 func scene(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "toolguard") // without the characters of the test's name
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	files := map[string]string{
 		"mark": "#!/bin/sh\n: >\"$0.ran\"\n", "file": "text\n", "lock": "", "big": strings.Repeat("a line of text\n", 1<<13),
@@ -159,12 +159,8 @@ func scene(t *testing.T) string {
 	}
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		childtest.Must(t, os.WriteFile(path, []byte(text), 0o755))
 	}
 	for _, args := range [][]string{{"init", "-q"}, {"add", "file"}, {"commit", "-qm", "1"}, {"commit", "-qm", "2", "--allow-empty"}} {
 		cmd := exec.Command("git", args...)
@@ -185,12 +181,8 @@ func quietEnv(dir string) []string {
 
 // runMarker runs a command line, and reports whether the marker ran.
 func runMarker(t *testing.T, dir string, argv []string, mark string) bool {
-	if err := os.Link(filepath.Join(dir, "mark"), mark); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(dir, ".git/rebase-merge")); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Link(filepath.Join(dir, "mark"), mark))
+	childtest.Must(t, os.RemoveAll(filepath.Join(dir, ".git/rebase-merge")))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // ends returns the programs, scripts and unclear words to which a call leads, as the gate finds them: each call that a program runs is
@@ -60,9 +62,7 @@ func TestNested(t *testing.T) {
 // TestEveryday: of what agents do all day, hardly anything is unclear.
 func TestEveryday(t *testing.T) {
 	text, err := os.ReadFile("testdata/everyday.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	rows, unclear := 0, 0
 	for line := range strings.Lines(string(text)) {
 		if argv, _, ok := strings.Cut(line, " => "); ok {

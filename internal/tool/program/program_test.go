@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // The rows of testdata/*.txt are "ARGV => EFFECTS". In ARGV, 'text' is literal; "text $x" is one word that isn't known from the $ on; a bare $x
@@ -17,9 +19,7 @@ func TestInspect(t *testing.T) {
 	rows := 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		for i, line := range strings.Split(string(text), "\n") {
 			argv, want, ok := strings.Cut(line, " => ")
 			if !ok {

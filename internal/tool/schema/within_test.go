@@ -1,6 +1,10 @@
 package schema
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+)
 
 // In each row the first schema accepts no more than the second one, and the second one accepts more.
 func TestWithin(t *testing.T) {
@@ -26,13 +30,9 @@ func TestWithin(t *testing.T) {
 		{`{"additionalProperties":{"type":"string"}}`, `{"additionalProperties":true}`},
 	} {
 		a, err := Parse([]byte(row[0]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		b, err := Parse([]byte(row[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		if !a.Within(b) || b.Within(a) || !a.Within(a) || !b.Within(b) {
 			t.Errorf("%s, %s: %t %t %t %t", row[0], row[1], a.Within(b), b.Within(a), a.Within(a), b.Within(b))
 		}

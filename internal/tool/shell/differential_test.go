@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/tool/program"
 )
 
@@ -76,9 +77,7 @@ func newPlayground(t *testing.T) *playground {
 	root := t.TempDir()
 	p := &playground{root: root, bin: filepath.Join(root, "bin"), work: filepath.Join(root, "home/w/k")}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for name := range stubs {
 		link(t, self, filepath.Join(p.bin, name))
 		link(t, self, filepath.Join(p.root, "home", name))
@@ -88,12 +87,8 @@ func newPlayground(t *testing.T) *playground {
 
 func link(t *testing.T, old, name string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(old, name); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	childtest.Must(t, os.Symlink(old, name))
 }
 
 // run runs a script and returns the executions and the files that it created.
@@ -104,17 +99,13 @@ func (p *playground) run(t *testing.T, shell []string, script string) (executed 
 	p.log = filepath.Join(p.root, fmt.Sprint("log", p.runs))
 	defer os.Remove(p.log)
 	for _, dir := range []string{"d", "e/d"} {
-		if err := os.MkdirAll(filepath.Join(p.work, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.MkdirAll(filepath.Join(p.work, dir), 0o755))
 	}
 	for _, file := range []string{"f", "g h", "d/f", "-v", p.log} {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(p.work, file)
 		}
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.WriteFile(file, nil, 0o600))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -127,14 +118,10 @@ func (p *playground) run(t *testing.T, shell []string, script string) (executed 
 		_ = cmd.Cancel() // what the script left in the background
 	}
 	log, err := os.ReadFile(p.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for line := range strings.Lines(string(log)) {
 		var e execution
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, json.Unmarshal([]byte(line), &e))
 		executed = append(executed, e)
 	}
 	_ = filepath.WalkDir(p.work, func(path string, d fs.DirEntry, err error) error {
@@ -307,9 +294,7 @@ func rows(t *testing.T, d Dialect) (texts []string) {
 	t.Helper()
 	for _, name := range []string{"attacks", "lists", "redirects", "words"} {
 		text, err := os.ReadFile("testdata/" + name + ".txt")
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		for row := range strings.SplitSeq(string(text), "\n\n") {
 			dialect, script, _ := strings.Cut(row, "$ ")
 			if dialectNames[dialect] == d {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/tool/program"
 )
 
@@ -91,9 +92,7 @@ func numbered(format string, n int) string {
 func FuzzAnalyze(f *testing.F) {
 	for _, name := range []string{"attacks", "everyday", "lists", "redirects", "words"} {
 		text, err := os.ReadFile("testdata/" + name + ".txt")
-		if err != nil {
-			f.Fatal(err)
-		}
+		childtest.Must(f, err)
 		for row := range strings.SplitSeq(string(text), "\n\n") {
 			_, script, _ := strings.Cut(row, "$ ")
 			f.Add(script)

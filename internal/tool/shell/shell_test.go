@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/tool/program"
 )
 
@@ -23,9 +24,7 @@ func TestRows(t *testing.T) {
 	rows := 0
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		var got strings.Builder
 		var script, dialect string
 		flush := func() {
@@ -53,9 +52,7 @@ func TestRows(t *testing.T) {
 		}
 		flush()
 		if *update {
-			if err := os.WriteFile(name, []byte(got.String()), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			childtest.Must(t, os.WriteFile(name, []byte(got.String()), 0o600))
 		}
 		compareLines(t, name, string(text), got.String())
 	}
@@ -67,9 +64,7 @@ func TestRows(t *testing.T) {
 // TestEveryday requires that of the scripts in everyday.txt, 98 of 100 are clear in bash, and most in zsh.
 func TestEveryday(t *testing.T) {
 	text, err := os.ReadFile("testdata/everyday.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	clear, rows := map[Dialect]int{}, 0
 	for row := range strings.SplitSeq(string(text), "\n\n") {
 		script, _, _ := strings.Cut(strings.TrimPrefix(row, "bash$ "), "\n  ")

@@ -76,9 +76,7 @@ func TestSameAsForkExec(t *testing.T) {
 		must(t, unix.CloseRange(3, 1<<20, unix.CLOSE_RANGE_CLOEXEC))
 		return bySyscall(c)
 	})
-	if err := unix.Dup2(0, 60); err != nil { // left open by the caller
-		t.Fatal(err)
-	}
+	must(t, unix.Dup2(0, 60)) // left open by the caller
 	got, end := output(t, c.Start)
 	unix.Close(60)
 	unix.Close(61)
