@@ -100,7 +100,7 @@ const layers = `
 3 policy/policyfile: policy policy/fspath policy/nearest policy/tomltext policy/tomltree policy/toolset tool/schema
 2 policy/tomlformat: policy policy/tomltext policy/tomltree
 2 policy/toolset: policy
-2 policy/policytest: childtest policy policy/fspath/fspathtest pgregory.net/rapid
+2 policy/policytest: childtest policy policy/fspath policy/fspath/fspathtest pgregory.net/rapid
 2 session/launch/forkexec: session/launch/forkexec/nofile golang.org/x/sys
 1 daemon/peer: proc golang.org/x/sys
 1 kernelaudit: golang.org/x/sys

@@ -11,6 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 func TestMain(m *testing.M) { childtest.Main(m, runChild) }
@@ -109,9 +110,7 @@ func compileSource(t testing.TB, sys fspath.FileSystem, src *policy.Source) *pol
 	if src.Path == "" {
 		src.Path = "/usr/bin:/bin"
 	}
-	c, err := policy.Compile(src, sys)
-	childtest.Must(t, err)
-	return c
+	return policytest.CompileSource(t, src, sys)
 }
 
 func rule(path string, caps policy.Caps) policy.FSRule { return policy.FSRule{Path: path, Caps: caps} }

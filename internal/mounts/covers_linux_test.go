@@ -7,6 +7,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // TestCovers checks that a file outside of all grants isn't covered, as Landlock denies opening it again, and that one beneath a mask is.
@@ -14,8 +15,7 @@ func TestCovers(t *testing.T) {
 	dir := t.TempDir()
 	l := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: dir, Caps: policy.AllCaps}, {Path: dir + "/ro", Caps: policy.Read}}}
 	l.Defaults[policy.FS] = policy.Deny
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: dir, Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
-	childtest.Must(t, err)
+	c := policytest.CompileSource(t, &policy.Source{Name: "test", Workspace: dir, Home: dir, Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
 	p, err := New(c, Host{}, Options{})
 	childtest.Must(t, err)
 	for path, want := range map[string]policy.Caps{
@@ -35,8 +35,7 @@ func TestFolderInTmp(t *testing.T) {
 	childtest.Must(t, os.Mkdir(dir+"/sub", 0o755))
 	l := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: dir, Caps: policy.AllCaps}}}
 	l.Defaults[policy.FS] = policy.Deny
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: dir, Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
-	childtest.Must(t, err)
+	c := policytest.CompileSource(t, &policy.Source{Name: "test", Workspace: dir, Home: dir, Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
 	p, err := New(c, Host{}, Options{Visible: []string{dir + "/sub"}})
 	childtest.Must(t, err)
 	if m := p.Mode(dir + "/sub"); m != ReadWrite {

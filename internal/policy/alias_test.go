@@ -76,8 +76,7 @@ func TestAliases(t *testing.T) {
 		{"unprotected elsewhere", "/w/.git /mnt", restricted(open, policytest.Unprotected(policytest.Path("/mnt/hooks", rw))), "/mnt/hooks/f", r},
 	} {
 		sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount(strings.Split(x.mounts, ", ")...)}
-		c, err := policy.Compile(policytest.Source(x.layer), sys)
-		childtest.Must(t, err)
+		c := policytest.CompileOn(t, sys, x.layer)
 		if got := c.Caps(x.path); got != x.want {
 			t.Errorf("%s: %s on %s, want %s\n%s", x.name, got, x.path, x.want, rulesOf(c))
 		}
@@ -91,8 +90,7 @@ func TestAliasesAreExplained(t *testing.T) {
 		Table: fspathtest.Mount("/secret/sub /mnt"),
 	}
 	layer := policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/secret", policy.Read)}}
-	c, err := policy.Compile(policytest.Source(layer), sys)
-	childtest.Must(t, err)
+	c := policytest.CompileOn(t, sys, layer)
 	q := explain.Question{Resource: policy.FS, Caps: policy.Update, Target: "/mnt/f"}
 	v, a := explain.Ask(c, sys, q)
 	if v.Allow || a.Reason != policy.RuleDenies || a.Rule.ID != "fs.2" || a.Rule.Position.Line != 2 || a.Also != "/secret/sub/f" {
@@ -109,9 +107,7 @@ func TestAliasesAreExplained(t *testing.T) {
 		t.Errorf("no explanation expected: %+v", e.Layers)
 	}
 	layer.FS = append(layer.FS, policytest.Path("/secret/sub/f", policy.Read|policy.Update))
-	if c, err = policy.Compile(policytest.Source(layer), sys); err != nil {
-		t.Fatal(err)
-	}
+	c = policytest.CompileOn(t, sys, layer)
 	if v, a := explain.Ask(c, sys, q); !v.Allow {
 		t.Errorf("with the rule that was suggested: %+v", a)
 	}
@@ -133,8 +129,7 @@ func TestHardLinks(t *testing.T) {
 	builtIn := policytest.Path("/secret/h", policy.Read)
 	builtIn.Position.File = "preset:x"
 	layer.FS = append(layer.FS, policytest.Path("/mnt", policy.AllCaps), policytest.Path("/secret/i", 0), policytest.Path("/secret/i", policy.Read), builtIn)
-	c, err := policy.Compile(policytest.Source(layer), sys)
-	childtest.Must(t, err)
+	c := policytest.CompileOn(t, sys, layer)
 	for _, x := range []struct {
 		path string
 		want policy.Caps
@@ -195,8 +190,7 @@ func TestHardLinks(t *testing.T) {
 // The files in a directory gain nothing by its aliases when it's moved.
 func TestAliasesGainNothing(t *testing.T) {
 	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount("/data /w/b")}
-	c, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/data/s/key", 0), policytest.Match("/data/**/*.pem", 0)}}), sys)
-	childtest.Must(t, err)
+	c := policytest.CompileOn(t, sys, policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/data/s/key", 0), policytest.Match("/data/**/*.pem", 0)}})
 	for _, x := range []struct {
 		old, new string
 		want     policy.Reason

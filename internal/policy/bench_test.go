@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
@@ -37,8 +36,7 @@ var benchPaths = []string{
 
 func BenchmarkCheckFS(b *testing.B) {
 	for _, n := range []int{10, 1000, 10000} {
-		c, err := policy.Compile(big(n), fspathtest.New(map[string]string{"/w": "dir"}))
-		childtest.Must(b, err)
+		c := policytest.CompileSource(b, big(n), fspathtest.New(map[string]string{"/w": "dir"}))
 		for _, want := range []policy.Caps{policy.Read, policy.Update} {
 			b.Run(fmt.Sprintf("rules=%d/%s", n, want), func(b *testing.B) {
 				b.ReportAllocs()

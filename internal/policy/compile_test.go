@@ -190,8 +190,7 @@ func TestDigest(t *testing.T) {
 	digest := func(change func(*policy.Source)) string {
 		s := base()
 		change(s)
-		c, err := policy.Compile(s, policytest.Machine())
-		childtest.Must(t, err)
+		c := policytest.CompileSource(t, s, policytest.Machine())
 		return c.Digest
 	}
 	want := digest(func(*policy.Source) {})
@@ -605,8 +604,7 @@ func TestWaysMayBeRead(t *testing.T) {
 	}})
 	src.Workspace, src.Home, src.TmpDir = "/home/u/w", "/home/u", "/scratch/t"
 	src.Layers[0].Runtime[0].Position.File = "builtin:runtime"
-	c, err := policy.Compile(src, sys)
-	childtest.Must(t, err)
+	c := policytest.CompileSource(t, src, sys)
 	link := explain.Question{Resource: policy.FS, Caps: policy.Read, Symlink: true}
 	for target, want := range map[string]string{
 		"/home": "allow", "/scratch": "allow", "/opt/current": "allow", "gone": "allow",
@@ -740,8 +738,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 		for i := range x.layer.Runtime {
 			x.layer.Runtime[i].Position.File = "builtin:runtime"
 		}
-		c, err := policy.Compile(policytest.Source(x.layer), sys)
-		childtest.Must(t, err)
+		c := policytest.CompileOn(t, sys, x.layer)
 		var left []string
 		for i, r := range c.Rules {
 			if int(r.Index) != i {
@@ -764,8 +761,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 
 // The tables find every rule, however many there are.
 func TestManyRules(t *testing.T) {
-	c, err := policy.Compile(big(3000), fspathtest.New(map[string]string{"/w": "dir"}))
-	childtest.Must(t, err)
+	c := policytest.CompileSource(t, big(3000), fspathtest.New(map[string]string{"/w": "dir"}))
 	for _, l := range c.Layers {
 		for _, r := range l.FS.Literals() {
 			if d := l.FS.Deciding(r.FS.Path); d == nil || d.FS.Path != r.FS.Path || d.Index < r.Index {

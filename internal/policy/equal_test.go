@@ -120,9 +120,7 @@ func TestWithinIncludes(t *testing.T) {
 		own.Position.File = "builtin:runtime"
 		src := policytest.Source(policy.SourceLayer{FS: append(rules, own)})
 		src.TmpDir = tmp
-		c, err := policy.Compile(src, fspathtest.New(map[string]string{"/w": "dir", tmp: "dir"}))
-		childtest.Must(t, err)
-		return c
+		return policytest.CompileSource(t, src, fspathtest.New(map[string]string{"/w": "dir", tmp: "dir"}))
 	}
 	outer := with("/tmp/outer", policytest.Path("/etc", policy.Read))
 	in, err := with("/tmp/inner", policytest.Path("/", policy.Read)).Within(outer)
@@ -142,8 +140,7 @@ func TestDigestOfPresets(t *testing.T) {
 		r.Position.File = "preset:any"
 		src := policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/etc", policy.Read), r}})
 		src.TmpDir = "/tmp/own"
-		c, err := policy.Compile(src, fspathtest.New(map[string]string{"/w": "dir", "/tmp/own": "dir", "/tmp/own/x": "dir"}))
-		childtest.Must(t, err)
+		c := policytest.CompileSource(t, src, fspathtest.New(map[string]string{"/w": "dir", "/tmp/own": "dir", "/tmp/own/x": "dir"}))
 		return c.Digest
 	}
 	if with("/tmp/own/x") == with("/tmp/own") {
@@ -161,10 +158,8 @@ func TestForgedAliases(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir", "/secret": "dir", "/mnt": "dir"}), Table: fspathtest.Mount("/secret /mnt")}
-			host, err := policy.Compile(policytest.Source(policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/secret", 0)}}), sys)
-			childtest.Must(t, err)
-			mine, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/secret", policy.Read)}}), sys)
-			childtest.Must(t, err)
+			host := policytest.CompileOn(t, sys, policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/secret", 0)}})
+			mine := policytest.CompileOn(t, sys, policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/secret", policy.Read)}})
 			if len(mine.Aliases) == 0 || host.CheckFS("/mnt/f", policy.Read).Allow || !mine.CheckFS("/mnt/f", policy.Read).Allow {
 				t.Fatalf("the host's and the session's policy must differ: %+v", mine.Aliases)
 			}

@@ -138,8 +138,7 @@ func TestAliasesAgreeWithNaive(t *testing.T) {
 			naive[i].Rules = policytest.NaiveComplete(policytest.NaiveRemoveOverridden(layers[i].FS), naive[i].DefaultAction)
 		}
 		sys.Table = fspathtest.Mount(genMounts(t)...)
-		c, err := policy.Compile(policytest.Source(layers...), sys)
-		childtest.Must(t, err)
+		c := policytest.CompileOn(t, sys, layers...)
 		for _, path := range genAliased(t, sys.Table) {
 			want := policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))
 			got, should := c.CheckFS(path, want), naiveAliasAllows(naive, sys.Table, path, want)
@@ -173,11 +172,9 @@ func TestAliasesNeverWiden(t *testing.T) {
 				layers[i].FS = append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, layers[i].FS...)
 			}
 		}
-		without, err := policy.Compile(policytest.Source(layers...), sys.Tree)
-		childtest.Must(t, err)
+		without := policytest.CompileOn(t, sys.Tree, layers...)
 		sys.Table = fspathtest.Mount(genMounts(t)...)
-		c, err := policy.Compile(policytest.Source(layers...), sys)
-		childtest.Must(t, err)
+		c := policytest.CompileOn(t, sys, layers...)
 		for _, path := range genAliased(t, sys.Table) {
 			caps, before := c.Caps(path), without.Caps(path)
 			if caps&^before != 0 {

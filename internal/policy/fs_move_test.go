@@ -9,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
@@ -196,8 +195,7 @@ func TestRenamesNeverGain(t *testing.T) {
 		for i := range layers { // so that a good part of the renames is allowed
 			layers[i].FS = append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, layers[i].FS[:min(3, len(layers[i].FS))]...)
 		}
-		c, err := policy.Compile(policytest.Source(layers...), sys)
-		childtest.Must(t, err)
+		c := policytest.CompileOn(t, sys, layers...)
 		d := disk{at: map[string]int{}, dir: map[int]bool{}}
 		for i := range 12 {
 			words := policytest.NaiveWords(policytest.GenPath(t, "file"))

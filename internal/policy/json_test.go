@@ -51,8 +51,7 @@ func TestJSONLinks(t *testing.T) {
 	for _, link := range []string{"/w" + strings.Repeat("/d", fspath.MaxDepth), "/w/\xff"} {
 		sys := fspathtest.New(map[string]string{"/w/way": "-> " + link, link: "-> /w/src", "/w/src": "dir"})
 		l := policy.SourceLayer{FS: []policy.FSRule{policytest.Path("way", policy.Read)}, Runtime: []policy.FSRule{policytest.Path("/usr", policy.Read)}}
-		c, err := policy.Compile(policytest.Source(l), sys)
-		childtest.Must(t, err)
+		c := policytest.CompileOn(t, sys, l)
 		got := roundTrip(t, c)
 		for path, want := range map[string]bool{"/w/src": true, "/w/way": true, link: false} {
 			if v := got.CheckFS(path, policy.Read); v.Allow != want {
@@ -72,8 +71,7 @@ func TestJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := policytest.GenLayers(t)
 		sys.Table = fspathtest.Mount(genMounts(t)...)
-		c, err := policy.Compile(policytest.Source(layers...), sys)
-		childtest.Must(t, err)
+		c := policytest.CompileOn(t, sys, layers...)
 		got := roundTrip(t, c)
 		for _, path := range append(genAliased(t, sys.Table), policytest.GenPath(t, "path")) {
 			if c.CheckFS(path, policy.Read) != got.CheckFS(path, policy.Read) || c.Caps(path) != got.Caps(path) {
@@ -165,10 +163,7 @@ func TestWithin(t *testing.T) {
 		var both [2]*policy.Compiled
 		for i := range both {
 			layers, _ := policytest.GenLayers(t)
-			var err error
-			if both[i], err = policy.Compile(policytest.Source(layers...), sys); err != nil {
-				t.Fatal(err)
-			}
+			both[i] = policytest.CompileOn(t, sys, layers...)
 		}
 		c, err := both[1].Within(both[0])
 		childtest.Must(t, err)
@@ -264,8 +259,7 @@ func TestWithinForged(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := policytest.GenLayers(t)
-		honest, err := policy.Compile(policytest.Source(layers...), sys)
-		childtest.Must(t, err)
+		honest := policytest.CompileOn(t, sys, layers...)
 		both := [2]*policy.Compiled{forged(t, honest), forged(t, honest)}
 		c, err := both[1].Within(both[0])
 		childtest.Must(t, err)
@@ -331,8 +325,7 @@ func FuzzJSON(f *testing.F) {
 }
 
 func BenchmarkJSON(b *testing.B) {
-	c, err := policy.Compile(big(200), fspathtest.New(map[string]string{"/w": "dir"}))
-	childtest.Must(b, err)
+	c := policytest.CompileSource(b, big(200), fspathtest.New(map[string]string{"/w": "dir"}))
 	text, err := json.Marshal(c)
 	childtest.Must(b, err)
 	b.Logf("%d rules, %d bytes", len(c.Rules), len(text))
@@ -355,9 +348,7 @@ func TestWithinAliases(t *testing.T) {
 		Table: fspathtest.Mount("/data /w/b"), Inodes: map[string]uint64{"/w/x": 7, "/data/f": 7},
 	}
 	compiled := func(rules ...policy.FSRule) *policy.Compiled {
-		c, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, rules...)}), sys)
-		childtest.Must(t, err)
-		return c
+		return policytest.CompileOn(t, sys, policy.SourceLayer{FS: append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, rules...)})
 	}
 	inner, outer := compiled(policytest.Path("/data/f", policy.Read)), compiled(policytest.Path("/w/b", policy.Read|policy.Update))
 	both, err := inner.Within(outer)

@@ -7,7 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
@@ -19,8 +18,7 @@ func TestCompiledAgreesWithNaive(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, naive := policytest.GenLayers(t)
-		c, err := policy.Compile(policytest.Source(layers...), sys)
-		childtest.Must(t, err)
+		c := policytest.CompileOn(t, sys, layers...)
 		for i := range 20 {
 			path := policytest.GenPath(t, "path")
 			if i%2 == 0 {
@@ -71,10 +69,8 @@ func TestBuiltinRulesRemoveNothing(t *testing.T) {
 				return policytest.NaiveAdds(r) && rapid.Bool().Draw(t, "without")
 			})
 		}
-		all, err := policy.Compile(policytest.Source(layers...), sys)
-		childtest.Must(t, err)
-		without, err := policy.Compile(policytest.Source(fewer...), sys)
-		childtest.Must(t, err)
+		all := policytest.CompileOn(t, sys, layers...)
+		without := policytest.CompileOn(t, sys, fewer...)
 		for range 20 {
 			path := policytest.GenPath(t, "path")
 			if more := without.Caps(path) &^ all.Caps(path); more != 0 {
@@ -90,10 +86,8 @@ func TestRestrictNeverWidens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := policytest.GenLayers(t)
 		drop := rapid.IntRange(0, len(layers)-1).Draw(t, "without")
-		all, err := policy.Compile(policytest.Source(layers...), sys)
-		childtest.Must(t, err)
-		fewer, err := policy.Compile(policytest.Source(append(layers[:drop:drop], layers[drop+1:]...)...), sys)
-		childtest.Must(t, err)
+		all := policytest.CompileOn(t, sys, layers...)
+		fewer := policytest.CompileOn(t, sys, append(layers[:drop:drop], layers[drop+1:]...)...)
 		for range 20 {
 			path := policytest.GenPath(t, "path")
 			if more := all.Caps(path) &^ fewer.Caps(path); more != 0 {
@@ -115,9 +109,7 @@ func TestMergeOrder(t *testing.T) {
 			second = append(second, policytest.GenRule(t, fmt.Sprintf("second %d", i)))
 		}
 		compiled := func(rules []policy.FSRule) *policy.Compiled {
-			c, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: rules}), sys)
-			childtest.Must(t, err)
-			return c
+			return policytest.CompileOn(t, sys, policy.SourceLayer{FS: rules})
 		}
 		a, b, ab := compiled(first), compiled(second), compiled(append(first[:len(first):len(first)], second...))
 		for range 20 {

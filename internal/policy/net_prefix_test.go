@@ -7,7 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
@@ -20,9 +19,7 @@ func genNetPolicy(t *rapid.T) *policy.Compiled {
 		l.Defaults[policy.Net] = rapid.SampledFrom([]policy.DefaultAction{policy.Undeclared, policy.Deny, policy.Allow, policy.Allow}).Draw(t, "default")
 		layers = append(layers, l)
 	}
-	c, err := policy.Compile(policytest.Source(layers...), policytest.Machine())
-	childtest.Must(t, err)
-	return c
+	return policytest.Compile(t, layers...)
 }
 
 // longest returns the longest range of a policy's rules, or of all, that contains an address.

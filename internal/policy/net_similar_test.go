@@ -7,7 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/netname"
@@ -43,10 +42,8 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 			}
 		}
 		defaultAction := [policy.NumResources]policy.DefaultAction{policy.Net: rapid.SampledFrom([]policy.DefaultAction{policy.Deny, policy.Allow}).Draw(t, "default")}
-		alone, err := policy.Compile(policytest.Source(policy.SourceLayer{Defaults: defaultAction, Net: own, TLSIntercept: intercept}), policytest.Machine())
-		childtest.Must(t, err)
-		c, err := policy.Compile(policytest.Source(policy.SourceLayer{Defaults: defaultAction, Net: all, TLSIntercept: intercept}), policytest.Machine())
-		childtest.Must(t, err)
+		alone := policytest.Compile(t, policy.SourceLayer{Defaults: defaultAction, Net: own, TLSIntercept: intercept})
+		c := policytest.Compile(t, policy.SourceLayer{Defaults: defaultAction, Net: all, TLSIntercept: intercept})
 		for _, scheme := range []string{"http", "https", "ws", "wss", "ssh", "git"} {
 			for _, port := range []uint16{80, 443, 22, 9418} {
 				target := netname.Target{Scheme: scheme, Protocol: "tcp", Host: "api.a.com", Port: port, Path: [][]string{nil, {"a"}}[port%2]}

@@ -42,8 +42,7 @@ func TestNoLink(t *testing.T) {
 		{policytest.Optional(policytest.Path("~/linked", policy.Read)), "/data/u/.ssh"},
 		{policytest.Optional(policytest.Path("/git/hooks", 0)), "/shared"},
 	} {
-		c, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{r.rule}}), files)
-		childtest.Must(t, err)
+		c := policytest.CompileOn(t, files, policy.SourceLayer{FS: []policy.FSRule{r.rule}})
 		got := ""
 		for _, f := range c.Layers[1].FS.Rules() {
 			got += f.FS.Path
@@ -54,13 +53,11 @@ func TestNoLink(t *testing.T) {
 	}
 
 	// A rule that is left out is listed, and isn't in the digest and the JSON.
-	with, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read), own(policytest.Path("~/linked", policy.Read))}}), files)
-	childtest.Must(t, err)
+	with := policytest.CompileOn(t, files, policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read), own(policytest.Path("~/linked", policy.Read))}})
 	if r := with.Removed; len(r) != 1 || r[0].By != nil || r[0].Link != "/data/u/.ssh" || r[0].Rule.ID != "fs.2" || explain.RuleText(r[0].Rule) != `{ path = "~/linked", read = true }` {
 		t.Errorf("listed are %+v", r)
 	}
-	without, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read)}}), files)
-	childtest.Must(t, err)
+	without := policytest.CompileOn(t, files, policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read)}})
 	text, err := with.MarshalJSON()
 	childtest.Must(t, err)
 	var read policy.Compiled

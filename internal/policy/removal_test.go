@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
@@ -53,8 +52,7 @@ func TestOverriddenBuiltinRules(t *testing.T) {
 				"stays-open:1 fs.1: beneath it stays open what other rules grant: fs.2 (/home/u/.config/git, p.toml:2:1), fs.3 (~/**/mine, p.toml:3:1)",
 		},
 	} {
-		c, err := policy.Compile(policytest.Source(policy.SourceLayer{Runtime: runtime, FS: append(preset[:2:2], x.own...), Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Deny, policy.Env: policy.Deny, policy.Commands: policy.Allow}}), sys)
-		childtest.Must(t, err)
+		c := policytest.CompileOn(t, sys, policy.SourceLayer{Runtime: runtime, FS: append(preset[:2:2], x.own...), Defaults: [policy.NumResources]policy.DefaultAction{policy.Net: policy.Deny, policy.Env: policy.Deny, policy.Commands: policy.Allow}})
 		for path, want := range x.gives {
 			if got := c.Caps(path); got != want {
 				t.Errorf("%s: %s gets %s, want %s", x.what, path, got, want)

@@ -23,6 +23,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 	"github.com/toolguard/toolguard/internal/session/backend"
 	"github.com/toolguard/toolguard/internal/session/launch"
 )
@@ -84,9 +85,7 @@ func (m *mac) policy(change func(*policy.Source, *policy.SourceLayer)) *policy.C
 		change(src, &l)
 	}
 	src.Layers = append(src.Layers, l)
-	c, err := policy.Compile(src, hostfs.Machine{})
-	must(m.t, err)
-	return c
+	return policytest.CompileSource(m.t, src, hostfs.Machine{})
 }
 
 func find(t *testing.T, name string) string {

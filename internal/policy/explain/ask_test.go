@@ -8,7 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
@@ -160,8 +159,7 @@ func TestSuggestionsWork(t *testing.T) {
 		layers, _ := policytest.GenLayers(t)
 		q := Question{Resource: policy.FS, Target: policytest.GenPath(t, "path"), Caps: policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))}
 		for range 2*len(layers) + 1 {
-			c, err := policy.Compile(policytest.Source(layers...), sys)
-			childtest.Must(t, err)
+			c := policytest.CompileOn(t, sys, layers...)
 			v, a := ask(c, sys, q)
 			if v.Allow {
 				return
@@ -184,8 +182,7 @@ func TestExplainAgrees(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, naive := policytest.GenLayers(t)
-		c, err := policy.Compile(policytest.Source(layers...), sys)
-		childtest.Must(t, err)
+		c := policytest.CompileOn(t, sys, layers...)
 		q := Question{Resource: policy.FS, Target: policytest.GenPath(t, "path"), Caps: policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))}
 		e := Explain(c, sys, q)
 		if _, a := Ask(c, sys, q); a != e.Answer {
@@ -228,8 +225,7 @@ func TestExplainBuiltinRules(t *testing.T) {
 	null.Position.File = "builtin:runtime"
 	sys := policytest.Machine()
 	sys["/dev/null"] = "file"
-	c, err := policy.Compile(policytest.Source(policy.SourceLayer{Runtime: []policy.FSRule{null}, FS: []policy.FSRule{policytest.Path("/", policy.Read|policy.Execute)}}), sys)
-	childtest.Must(t, err)
+	c := policytest.CompileOn(t, sys, policy.SourceLayer{Runtime: []policy.FSRule{null}, FS: []policy.FSRule{policytest.Path("/", policy.Read|policy.Execute)}})
 	for target, want := range map[string]string{
 		"/dev/null":      "the most specific match; a built-in rule, it adds to what there is without it",
 		"/w/x":           "the most specific match; its capabilities apply in full",

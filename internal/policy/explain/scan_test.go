@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
@@ -27,8 +26,7 @@ func TestScan(t *testing.T) {
 	}
 	src := policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read|policy.Write), policytest.Path("/data", policy.Read), policytest.Path("/data/x", 0)}})
 	src.Files = []string{"/policy"}
-	c, err := policy.Compile(src, fspathtest.New(map[string]string{"/w": "dir", "/policy": "file"}))
-	childtest.Must(t, err)
+	c := policytest.CompileSource(t, src, fspathtest.New(map[string]string{"/w": "dir", "/policy": "file"}))
 	var asked []string
 	linked := func(root string) (out []fspath.LinkedFile, err error) {
 		asked = append(asked, root)

@@ -11,6 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 func TestDetect(t *testing.T) {
@@ -49,9 +50,7 @@ func TestToolchains(t *testing.T) {
 		r.Dir, r.Home, r.Path = s.work, s.home, path
 		src, _, err := Load(r, hostfs.Machine{})
 		childtest.Must(t, err)
-		c, err := policy.Compile(src, hostfs.Machine{})
-		childtest.Must(t, err)
-		return c
+		return policytest.CompileSource(t, src, hostfs.Machine{})
 	}
 	const rx = policy.Read | policy.Execute
 	for _, r := range []struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // The target of a symlink to a folder in PATH is granted only if it is a known toolchain, or an installation's link to its own version.
@@ -112,8 +113,7 @@ func TestSwappedForALink(t *testing.T) {
 			childtest.Must(t, err)
 			caps := func() policy.Caps {
 				t.Helper()
-				c, err := policy.Compile(src, hostfs.Machine{})
-				childtest.Must(t, err)
+				c := policytest.CompileSource(t, src, hostfs.Machine{})
 				to, err := filepath.EvalSymlinks(filepath.Join(s.home, row.file))
 				childtest.Must(t, err)
 				return c.Caps(to)

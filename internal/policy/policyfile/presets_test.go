@@ -11,6 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // scene is a home, a workspace next to it and a TMPDIR, with a preset compiled for them.
@@ -37,9 +38,7 @@ func (s scene) compile(t *testing.T, policies ...string) *policy.Compiled {
 	t.Helper()
 	src, _, err := Load(Request{Policies: policies, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: s.tmp}, hostfs.Machine{})
 	childtest.Must(t, err)
-	c, err := policy.Compile(src, hostfs.Machine{})
-	childtest.Must(t, err)
-	return c
+	return policytest.CompileSource(t, src, hostfs.Machine{})
 }
 
 func TestPresetsDecide(t *testing.T) {
@@ -248,8 +247,7 @@ func TestIDsAreTheSame(t *testing.T) {
 		t.Helper()
 		src, _, err := Load(Request{Policies: []string{"preset:go"}, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: tmp, Terminal: terminal, HideTTY: terminal == ""}, hostfs.Machine{})
 		childtest.Must(t, err)
-		c, err := policy.Compile(src, hostfs.Machine{})
-		childtest.Must(t, err)
+		c := policytest.CompileSource(t, src, hostfs.Machine{})
 		out := map[string]string{}
 		for _, r := range c.Rules {
 			if r.FS != nil {

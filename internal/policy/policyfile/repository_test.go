@@ -11,6 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // worktrees is a repository in main with a linked worktree in tree and a submodule in main/sub.
@@ -40,9 +41,7 @@ func in(t *testing.T, workspace string, policies ...string) *policy.Compiled {
 	t.Helper()
 	src, _, err := Load(Request{Policies: policies, Workspace: workspace, Dir: workspace, Home: "/nowhere", Path: "/usr/bin"}, hostfs.Machine{})
 	childtest.Must(t, err)
-	c, err := policy.Compile(src, hostfs.Machine{})
-	childtest.Must(t, err)
-	return c
+	return policytest.CompileSource(t, src, hostfs.Machine{})
 }
 
 // The repository that a linked worktree or a submodule is of may be used as one in the workspace: the files of a commit may be written, and
@@ -177,9 +176,7 @@ func TestRepositoryThatChanges(t *testing.T) {
 	childtest.Must(t, err)
 	compile := func() *policy.Compiled {
 		t.Helper()
-		c, err := policy.Compile(src, hostfs.Machine{})
-		childtest.Must(t, err)
-		return c
+		return policytest.CompileSource(t, src, hostfs.Machine{})
 	}
 	c := compile()
 	if c.CheckFS(dir+sub+"/hooks", policy.Delete).Allow || !c.CheckFS(dir+sub+"/index", policy.Delete).Allow {

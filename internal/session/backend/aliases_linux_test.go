@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // twice is a machine on which /data is also /mnt, and /ws/a also /data/a.
@@ -46,8 +46,7 @@ func TestAliases(t *testing.T) {
 	} {
 		l := policy.SourceLayer{Authority: policy.Session, FS: rules}
 		l.Defaults[policy.FS] = policy.Deny
-		compiled, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/ws", Home: "/ws", Layers: []policy.SourceLayer{l}}, twice{})
-		childtest.Must(t, err)
+		compiled := policytest.CompileSource(t, &policy.Source{Name: "test", Workspace: "/ws", Home: "/ws", Layers: []policy.SourceLayer{l}}, twice{})
 		if len(compiled.Links)+len(compiled.Aliases) == 0 {
 			t.Errorf("%s: there is no alias", what)
 		}

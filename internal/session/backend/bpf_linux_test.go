@@ -9,6 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
@@ -41,8 +42,7 @@ func TestRingsRow(t *testing.T) {
 		for i, calls := range x.syscalls {
 			source.Layers = append(source.Layers, policy.SourceLayer{Authority: policy.Authority(int(policy.Host) + i), Syscalls: calls})
 		}
-		c, err := policy.Compile(source, hostfs.Machine{})
-		childtest.Must(t, err)
+		c := policytest.CompileSource(t, source, hostfs.Machine{})
 		rows := []policy.Enforceability{{ID: "syscalls"}, {ID: "fs"}, {ID: "host.syscalls"}}
 		if got := reportRings(c, rows, seccomp.Backend{ABI: x.abi}); got[0].Why != x.why || got[1].Why != "" || got[2].Why != x.why {
 			t.Errorf("%+v with ABI %d: %+v", x.syscalls, x.abi, got)
@@ -58,8 +58,7 @@ func TestEnvsOfCommands(t *testing.T) {
 			want = policy.Partly
 		}
 		layer := policy.SourceLayer{Authority: policy.Session, Commands: []policy.CommandRule{rule}}
-		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
-		childtest.Must(t, err)
+		c := policytest.CompileSource(t, &policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
 		rows := reportPrograms(c, nil)
 		if last := rows[len(rows)-1]; last.Status != want {
 			t.Errorf("envs %v: %+v, want %s", rule.HasEnvs, last, want)

@@ -11,6 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // Every rule and limit has one row, hosts are enforced where there is egress, and limits that need control groups nowhere.
@@ -22,12 +23,11 @@ func TestSeatbeltReport(t *testing.T) {
 		Authority: policy.Session, Env: []policy.EnvRule{{Name: "HOME", Read: true}}, Net: []policy.NetRule{{Host: "example.com", Allow: true}},
 		FS: []policy.FSRule{{Path: "/", Caps: policy.Read}},
 	}
-	c, err := policy.Compile(&policy.Source{
+	c := policytest.CompileSource(t, &policy.Source{
 		Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l},
 		Limits: policy.Limits{Memory: policy.Bytes{N: 1}, Pids: policy.Count{N: 1}, OpenFiles: policy.Count{N: 64}, FileSize: policy.Bytes{N: 1}, WallTime: policy.Span{D: time.Hour}},
 		Audit:  policy.Audit{Exec: true},
 	}, hostfs.Machine{})
-	childtest.Must(t, err)
 	for program, host := range map[string]policy.Status{"": policy.NotEnforceable, egress: policy.Enforced} {
 		b, err := Seatbelt(Mac{SandboxExec: sandboxExec, Egress: program, Home: "/"})
 		childtest.Must(t, err)

@@ -14,16 +14,16 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // The suggested grant of a proxy has a scheme that egress reads, so that it allows no host behind it. Without one there is no suggestion.
 func TestAdviceOfProxies(t *testing.T) {
 	const plain = "[[access.net]]\nhost = \"127.0.0.1\"\nport = 3128\nallow = true\n"
 	const read = "[[access.net]]\nhost = \"127.0.0.1\"\nscheme = \"http\"\nport = 3128\nallow = true\n"
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{
+	c := policytest.CompileSource(t, &policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{
 		{Authority: policy.Session, Net: []policy.NetRule{{Host: "api.example", Allow: true}}, Defaults: [policy.NumResources]policy.DefaultAction{policy.Env: policy.Allow}},
 	}}, hostfs.Machine{})
-	childtest.Must(t, err)
 	for _, x := range []struct{ env, target, want, advice string }{
 		{"http_proxy=http://127.0.0.1:3128", "tcp://127.0.0.1:3128", read, "the proxy that http_proxy names: with scheme"},
 		{"HTTPS_PROXY=http://u:p@localhost:3128/", "tcp://127.0.0.1:3128", read, "the proxy that HTTPS_PROXY names"},
@@ -79,8 +79,7 @@ func TestAdviceOfPermissions(t *testing.T) {
 		{layer, closed, false, "fs.write_file"}, // the kernel checks permissions first
 		{kept, closed, false, "fs.make_reg"},
 	} {
-		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, hostfs.Machine{})
-		childtest.Must(t, err)
+		c := policytest.CompileSource(t, &policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, hostfs.Machine{})
 		k := kernelaudit.Denial{Source: kernelaudit.Landlock, PID: os.Getpid(), UID: os.Getuid(), Blockers: []string{x.blocker}, Path: x.folder}
 		e := Describe(&Config{}, c, &k, []event.Process{{PID: k.PID, UID: k.UID}})
 		if got := e.Extra["anyway"] != ""; got != x.anyway || got && e.Suggest != "" || !got && e.Suggest == "" {

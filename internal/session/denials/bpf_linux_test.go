@@ -10,17 +10,15 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // policyOf is a policy that allows commands.
 func policyOf(t *testing.T, commands ...policy.CommandRule) *policy.Compiled {
 	t.Helper()
 	layer := policy.SourceLayer{Authority: policy.Session, Commands: commands}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
-	childtest.Must(t, err)
-	return c
+	return nettest.Policy(t, layer)
 }
 
 // describe returns the event of a denial under such a policy.
@@ -162,8 +160,7 @@ func TestDeniedGain(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{
 		{Path: "/w", Caps: all}, {Path: "/w/less", Caps: policy.Delete | policy.Read | policy.Update}, {Path: "/w/dir/secret"},
 	}}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
-	childtest.Must(t, err)
+	c := nettest.Policy(t, layer)
 	warnings := 0
 	d := NewCollector(Config{Policy: c, Warn: func(string) { warnings++ }})
 	exchange := policy.Delete | policy.Update
@@ -199,8 +196,7 @@ func TestDeniedGain(t *testing.T) {
 // The event of a file that was renamed after its denial has the kernel's rule, whatever the evaluator decides about the new path.
 func TestDeniedMoved(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/w/secret"}}}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
-	childtest.Must(t, err)
+	c := nettest.Policy(t, layer)
 	last := len(c.Layers) - 1
 	asked := loader.Asked{Path: "/w/open", Need: policy.Delete}
 	for _, x := range []struct {
@@ -222,8 +218,7 @@ func TestDeniedMoved(t *testing.T) {
 // The denial of a file because of another of its hard links has the rule that names that link.
 func TestDeniedLink(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/data/a", Caps: policy.Read}}}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
-	childtest.Must(t, err)
+	c := nettest.Policy(t, layer)
 	last := len(c.Layers) - 1
 	k := loader.Event{
 		Op: loader.OpOpen, Why: loader.WhyRule, Layer: last, Rule: int(c.Layers[last].FS.Rules()[1].Index),

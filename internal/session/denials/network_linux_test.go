@@ -14,9 +14,9 @@ import (
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
-	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
@@ -85,8 +85,7 @@ func TestTakenPort(t *testing.T) {
 	l := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{
 		Host: "localhost", Listen: true, Allow: true, Position: policy.Position{File: "p.toml", Line: 7},
 	}}}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
-	childtest.Must(t, err)
+	c := nettest.Policy(t, l)
 	k := cgroupsock.Event{Op: cgroupsock.OpBind, Why: cgroupsock.WhyTaken, Protocol: unix.IPPROTO_TCP, At: netip.MustParseAddrPort("127.0.0.1:5432")}
 	for _, rule := range []int{slices.IndexFunc(c.Rules, func(r *policy.Rule) bool { return r.ID == "net.1" }), -1} {
 		k.Rule = rule

@@ -10,6 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // workspace returns a new folder, by its canonical path.
@@ -30,8 +31,7 @@ func TestDescribeSandbox(t *testing.T) {
 		FS:        []policy.FSRule{{Path: ws, Caps: policy.Read | policy.Create, Position: at(1)}, {Path: ws + "/a b", Position: at(2)}},
 		Net:       []policy.NetRule{{Host: "example.com", Allow: true, Position: at(3)}, {Host: "10.0.0.1", Port: 443, Position: at(4)}, {Host: "10.0.0.2", Port: 443, Allow: true, Position: at(5)}},
 	}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: ws, Home: "/", Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
-	childtest.Must(t, err)
+	c := policytest.CompileSource(t, &policy.Source{Name: "test", Workspace: ws, Home: "/", Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
 	for _, x := range []struct {
 		operation, target string
 		want              string // resource capability target reason rule
@@ -76,8 +76,7 @@ func TestDescribeSandbox(t *testing.T) {
 // What every program tries, and what other authorities of the machine deny, isn't a denial of the session.
 func TestSandboxCollector(t *testing.T) {
 	ws := workspace(t)
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: ws, Home: "/", Layers: []policy.SourceLayer{{Authority: policy.Session, FS: []policy.FSRule{{Path: ws}}}}}, hostfs.Machine{})
-	childtest.Must(t, err)
+	c := policytest.CompileSource(t, &policy.Source{Name: "test", Workspace: ws, Home: "/", Layers: []policy.SourceLayer{{Authority: policy.Session, FS: []policy.FSRule{{Path: ws}}}}}, hostfs.Machine{})
 	d := &SandboxCollector{Session: 7, Policy: c, Tool: "tool"}
 	d.Denied(oslog.Denial{PID: 1, Comm: "a", Operation: "mach-lookup", Target: "com.apple.diagnosticd", Count: 1})
 	d.Denied(oslog.Denial{PID: 1, Comm: "a", Operation: "file-read-data", Target: ws + "/x", Count: 1, System: true})

@@ -200,9 +200,7 @@ func checkWitness(t *rapid.T, old, new *policy.Source, w Widening) {
 func compiledAt(t *rapid.T, src *policy.Source, at layout) *policy.Compiled {
 	s := *src
 	s.Workspace, s.Home = at.workspace, at.home
-	c, err := policy.Compile(&s, tree{at})
-	childtest.Must(t, err)
-	return c
+	return policytest.CompileSource(t, &s, tree{at})
 }
 
 // Another authority's policy only restricts, so there's no widening, and nor is there one between a policy and itself.
