@@ -37,8 +37,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	childtest.Must(t, err)
+	dir := childtest.TempDir(t)
 	f := &fixture{dir: dir, bin: filepath.Join(dir, "bin"), granted: filepath.Join(dir, "granted.toml")}
 	for _, name := range []string{"ws", "out", "private", "bin", "home"} {
 		childtest.Must(t, os.Mkdir(filepath.Join(dir, name), 0o700))

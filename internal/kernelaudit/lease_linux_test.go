@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // readUntilKilled opens a reader, prints a line, and never closes the reader.
@@ -134,9 +136,7 @@ func TestLastUserRestores(t *testing.T) {
 
 // TestLeaveReleasesLock checks that a lease doesn't count after leave, although its files are still open.
 func TestLeaveReleasesLock(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
+	childtest.NeedsRoot(t)
 	dir := t.TempDir() + "/toolguard/audit"
 	var holds [3]*lease
 	for i := range holds {
@@ -209,9 +209,7 @@ func TestJoinActiveNeedsNoLock(t *testing.T) {
 }
 
 func TestStateFolderIsRootOnly(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
+	childtest.NeedsRoot(t)
 	base := t.TempDir()
 	for name, prepare := range map[string]func(string) error{
 		"another user's": func(p string) error { os.Mkdir(p, 0o700); return os.Chown(p, 65534, 65534) },

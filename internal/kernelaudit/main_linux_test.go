@@ -372,8 +372,7 @@ func reader(t *testing.T) *Reader {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	program, err := os.ReadFile(from)
-	must(t, err)
+	program := childtest.ReadFile(t, from)
 	must(t, os.WriteFile(to, program, 0o755))
 }
 

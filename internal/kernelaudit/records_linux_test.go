@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 func TestShortLivedProcess(t *testing.T) {
@@ -188,8 +190,7 @@ func TestSeccomp(t *testing.T) {
 func TestNested(t *testing.T) {
 	r := reader(t)
 	file := touchFile(t, t.TempDir()+"/file")
-	comm, err := os.ReadFile("/proc/self/comm") // the program's too
-	must(t, err)
+	comm := childtest.ReadFile(t, "/proc/self/comm") // the program's too
 	for name, nested := range map[string]bool{"": true, "another": true, strings.TrimSpace(string(comm)): false} {
 		s := session{comm: name}
 		must(t, s.run(r, self(t), "nested", file))

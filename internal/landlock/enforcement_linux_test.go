@@ -33,8 +33,7 @@ func makeWorkspace(t testing.TB) string {
 		_ = os.Mkdir(ws+d, 0o777)
 		childtest.Must(t, os.Chmod(ws+d, 0o777))
 	}
-	sh, err := os.ReadFile("/bin/true")
-	childtest.Must(t, err)
+	sh := childtest.ReadFile(t, "/bin/true")
 	for _, d := range []string{"/ro", "/ro/sub", "/rw", "/rw/sub", "/rwx", "/upd", "/none", "/none/sub", "/rw2"} {
 		write(t, ws+d+"/file", []byte("text"), 0o666)
 		write(t, ws+d+"/prog", sh, 0o777)
@@ -339,8 +338,7 @@ func TestCanary(t *testing.T) {
 // noNewPrivs returns no_new_privs of the process's first thread.
 func noNewPrivs(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/status")
-	childtest.Must(t, err)
+	text := childtest.ReadFile(t, "/proc/self/status")
 	_, after, _ := strings.Cut(string(text), "NoNewPrivs:")
 	line, _, _ := strings.Cut(after, "\n")
 	return strings.TrimSpace(line)

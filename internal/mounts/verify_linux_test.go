@@ -65,9 +65,7 @@ func TestVerify(t *testing.T) {
 
 // TestVerifyOther mounts other files and folders than the planned ones at planned paths.
 func TestVerifyOther(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root: mounts")
-	}
+	childtest.NeedsRoot(t, "mounts")
 	dir := mountsDir(t)
 	for _, sub := range []string{"planned", "other", "at"} {
 		childtest.Must(t, os.Mkdir(dir+"/"+sub, 0o755))

@@ -15,7 +15,7 @@ import (
 
 // A start that fails before the session thread is restricted signals no process, not even a child that isn't the session's.
 func TestFailedStartSignalsNothing(t *testing.T) {
-	needsRoot(t)
+	childtest.NeedsRoot(t)
 	setpriv, err := exec.LookPath("setpriv")
 	if err != nil {
 		t.Skip("needs setpriv")

@@ -2,7 +2,6 @@ package session
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
@@ -25,12 +24,4 @@ func TestMain(m *testing.M) {
 var orders = map[string]func() (any, error){
 	"fail to start next to another child": failWithOtherChild,
 	"start without filters":               startUnfiltered,
-}
-
-// needsRoot skips a test that only root can run.
-func needsRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
 }

@@ -5,15 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // Root gets the notice about permissions only if they prevent writing in the workspace.
 func TestNoticeOfAnotherOwner(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	childtest.NeedsRoot(t)
 	dir := t.TempDir()
 	write := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: dir, Caps: policy.Read | policy.Write}}}
 	read, kept := write, write

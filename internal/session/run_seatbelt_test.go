@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/darwin/sandboxexec"
 	"github.com/toolguard/toolguard/internal/darwin/sandboxexec/substitute"
 	"github.com/toolguard/toolguard/internal/egress/process"
@@ -56,8 +57,7 @@ type mac struct {
 func newMac(t *testing.T) *mac {
 	t.Helper()
 	must(t, syscall.Setpgid(0, 0)) // the group's other members would be taken for the session's
-	tmp, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
+	tmp := childtest.TempDir(t)
 	return &mac{t: t, mode: substitute.Denies, log: "exit 0", tmp: tmp, table: testProcesses(t)}
 }
 

@@ -117,8 +117,7 @@ func TestTypedForTheCommand(t *testing.T) {
 	w.shows(t, 0, `\x1b\[\?1049l`)
 	w.types(t, "after\n\x04", "")
 	w.ends(t)
-	got, err := os.ReadFile(filepath.Join(w.cmd.Dir, "typed"))
-	childtest.Must(t, err)
+	got := childtest.ReadFile(t, filepath.Join(w.cmd.Dir, "typed"))
 	if text := string(got); !strings.HasPrefix(text, "o foo day") || !strings.HasSuffix(text, "after\n") {
 		t.Errorf("the command got %q", text)
 	}

@@ -1,7 +1,6 @@
 package hostfs
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -10,8 +9,7 @@ import (
 
 func TestMounts(t *testing.T) {
 	file := things(t) + "/big"
-	want, err := os.ReadFile(file)
-	childtest.Must(t, err)
+	want := childtest.ReadFile(t, file)
 	if got, err := whole(file); err != nil || got != string(want) {
 		t.Errorf("%d bytes of %d, %v", len(got), len(want), err)
 	}

@@ -48,10 +48,8 @@ type imported struct {
 // importFixture imports a fixture for a workspace with a few files.
 func importFixture(t *testing.T, from, name string) *imported {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	childtest.Must(t, err)
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	childtest.Must(t, err)
+	text := childtest.ReadFile(t, filepath.Join("testdata", name))
+	dir := childtest.TempDir(t)
 	dir += "/w"
 	for _, sub := range []string{"src/generated", ".config/jp/tools", "tmp", "secrets", "vendor", "docs"} {
 		childtest.Must(t, os.MkdirAll(filepath.Join(dir, sub), 0o755))

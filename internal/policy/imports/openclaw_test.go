@@ -3,7 +3,6 @@ package imports
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -219,8 +218,7 @@ func (im *imported) askApprovals(m clawApprovals, agent, line string, parts ...s
 
 // The profiles and groups that an import relies on are those that are built in.
 func TestBuiltinProfilesAndGroups(t *testing.T) {
-	text, err := os.ReadFile("../policyfile/builtin/tools.toml")
-	childtest.Must(t, err)
+	text := childtest.ReadFile(t, "../policyfile/builtin/tools.toml")
 	builtin, err := readTOML(text)
 	childtest.Must(t, err)
 	profiles, _ := get(builtin, "profiles").(map[string]any)

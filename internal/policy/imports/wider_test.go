@@ -2,7 +2,6 @@ package imports
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -178,8 +177,7 @@ func TestUnknownKeysAreListed(t *testing.T) {
 	files, err := filepath.Glob("testdata/*")
 	childtest.Must(t, err)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		childtest.Must(t, err)
+		text := childtest.ReadFile(t, file)
 		from := slices.IndexFunc(formats, func(f format) bool { return strings.HasPrefix(filepath.Base(file), f.name) })
 		m, err := formats[from].read(text)
 		childtest.Must(t, err)

@@ -19,8 +19,7 @@ type scene struct{ home, work, tmp string }
 
 func newScene(t *testing.T) scene {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	childtest.Must(t, err)
+	dir := childtest.TempDir(t)
 	s := scene{filepath.Join(dir, "home"), filepath.Join(dir, "work"), filepath.Join(dir, "tmp")}
 	for _, d := range []string{".ssh", ".aws", ".config/git", ".config/go", ".cache/go-build", "go/pkg/mod", "go/bin", ".local/bin", ".pyenv/shims", ".nvm"} {
 		childtest.Must(t, os.MkdirAll(filepath.Join(s.home, d), 0o755))

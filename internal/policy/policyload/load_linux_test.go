@@ -2,7 +2,6 @@ package policyload
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
@@ -11,8 +10,7 @@ import (
 
 // A policy for a running session is loaded for that session's home, terminal and files, whichever user reloads it.
 func TestLoadForRunning(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	childtest.Must(t, err)
+	dir := childtest.TempDir(t)
 	t.Setenv("HOME", "/nonexistent")
 	file, log := dir+"/policy.toml", dir+"/log.json"
 	text := "version = 1\nextends = [\"preset:readonly\"]\n[access]\ndefault = { fs = \"allow\" }\n[[access.fs]]\npath = \"~/mine\"\n"

@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,8 +14,7 @@ import (
 
 // docs/BACKENDS.md has the stated gaps of the bpf backend, also on machines without it. Package test compares those of landlock.
 func TestGapsInDocs(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/BACKENDS.md")
-	childtest.Must(t, err)
+	page := childtest.ReadFile(t, "../../../docs/BACKENDS.md")
 	for _, gap := range slices.Concat(bpfGaps, daemonGaps) {
 		if !strings.Contains(string(page), "\n- "+gap+"\n") {
 			t.Errorf("docs/BACKENDS.md doesn't have this gap:\n- %s", gap)

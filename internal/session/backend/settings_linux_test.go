@@ -10,9 +10,7 @@ import (
 )
 
 func TestDaemonSetting(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: the file must be root's")
-	}
+	childtest.NeedsRoot(t, "the file must be root's")
 	for _, x := range []struct {
 		text  string
 		mode  os.FileMode

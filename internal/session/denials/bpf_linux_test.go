@@ -131,8 +131,7 @@ func TestDeniedMoot(t *testing.T) {
 
 // A denial that doesn't depend on rules names its object.
 func TestDeniedOutside(t *testing.T) {
-	first, err := os.ReadFile("/proc/1/comm")
-	childtest.Must(t, err)
+	first := childtest.ReadFile(t, "/proc/1/comm")
 	for _, c := range []struct {
 		k                    loader.Event
 		resource, capability string

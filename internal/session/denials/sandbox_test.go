@@ -1,7 +1,6 @@
 package denials
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,17 +12,9 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// workspace returns a new folder, by its canonical path.
-func workspace(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	childtest.Must(t, err)
-	return dir
-}
-
 // TestDescribeSandbox: each line about a denial becomes an event by the rule that decides, with the grant that would allow it.
 func TestDescribeSandbox(t *testing.T) {
-	ws := workspace(t)
+	ws := childtest.TempDir(t)
 	in := func(s string) string { return strings.ReplaceAll(s, "/ws", ws) }
 	at := func(line int) policy.Position { return policy.Position{File: "p.toml", Line: line, Col: 1} }
 	l := policy.SourceLayer{
@@ -75,7 +66,7 @@ func TestDescribeSandbox(t *testing.T) {
 
 // What every program tries, and what other authorities of the machine deny, isn't a denial of the session.
 func TestSandboxCollector(t *testing.T) {
-	ws := workspace(t)
+	ws := childtest.TempDir(t)
 	c := policytest.CompileSource(t, &policy.Source{Name: "test", Workspace: ws, Home: "/", Layers: []policy.SourceLayer{{Authority: policy.Session, FS: []policy.FSRule{{Path: ws}}}}}, hostfs.Machine{})
 	d := &SandboxCollector{Session: 7, Policy: c, Tool: "tool"}
 	d.Denied(oslog.Denial{PID: 1, Comm: "a", Operation: "mach-lookup", Target: "com.apple.diagnosticd", Count: 1})

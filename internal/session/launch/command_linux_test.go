@@ -2,7 +2,6 @@ package launch
 
 import (
 	"errors"
-	"os"
 	"runtime"
 	"testing"
 
@@ -16,8 +15,7 @@ func TestWithName(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	name := func() string {
-		text, err := os.ReadFile("/proc/thread-self/comm")
-		childtest.Must(t, err)
+		text := childtest.ReadFile(t, "/proc/thread-self/comm")
 		return string(text)
 	}
 	before, during := name(), ""

@@ -112,9 +112,7 @@ func ontoFirst() error {
 
 // signalAll signals only if the kernel denies signals to processes outside the session. Signal 0 shows that.
 func TestSignalAllNeedsScope(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: no other user may signal process 1 anyway")
-	}
+	childtest.NeedsRoot(t, "no other user may signal process 1 anyway")
 	if abi, _, err := landlock.Probe(); err != nil || abi < 6 {
 		t.Skipf("needs Landlock ABI 6: %d, %v", abi, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/mounts"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -185,8 +186,7 @@ func TestWrapperEnvironment(t *testing.T) {
 		if _, _, err := runWrapped(t, c, nil); !errors.Is(err, errWrapperEnded) {
 			t.Error(err)
 		}
-		text, err := os.ReadFile(seen)
-		must(t, err)
+		text := childtest.ReadFile(t, seen)
 		if strings.Contains(string(text), "LD_PRELOAD") || strings.Contains(string(text), "A=") || env != nil && !strings.Contains(string(text), env[0]) {
 			t.Errorf("%q", text)
 		}

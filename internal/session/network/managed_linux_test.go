@@ -73,9 +73,7 @@ func (w *world) waitEvent(want string) bool {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	childtest.NeedsRoot(t)
 	if _, err := os.Stat("/usr/bin/curl"); err != nil {
 		t.Skip("needs curl")
 	}

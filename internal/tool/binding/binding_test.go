@@ -21,11 +21,9 @@ type tree struct {
 }
 
 func newTree(t *testing.T) *tree {
-	top, err := filepath.EvalSymlinks(t.TempDir())
-	childtest.Must(t, err)
+	top := childtest.TempDir(t)
 	tr := &tree{t, top}
-	program, err := os.ReadFile("/bin/true")
-	childtest.Must(t, err)
+	program := childtest.ReadFile(t, "/bin/true")
 	for _, name := range []string{"sh", "bash", "zsh", "env", "python3", "node", "perl", "make", "tool", "java", "php", "fish", "cat"} {
 		tr.write("bin/"+name, string(program)+name, 0o755)
 	}
@@ -232,8 +230,7 @@ func TestStartup(t *testing.T) {
 
 // TestCheck changes what a command is bound to, and checks that the change is noticed and named.
 func TestCheck(t *testing.T) {
-	program, err := os.ReadFile("/bin/true")
-	childtest.Must(t, err)
+	program := childtest.ReadFile(t, "/bin/true")
 	for _, x := range []struct {
 		name   string
 		cwd    string

@@ -111,8 +111,7 @@ func TestWords(t *testing.T) {
 
 // TestDigest checks files at the limits, and what isn't read.
 func TestDigest(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	childtest.Must(t, err)
+	dir := childtest.TempDir(t)
 	file := filepath.Join(dir, "f")
 	for _, size := range []int64{0, 1, maxHead, maxHead + 1, 100_000} {
 		childtest.Must(t, os.WriteFile(file, make([]byte, size), 0o600))

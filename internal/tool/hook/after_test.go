@@ -25,8 +25,7 @@ func exists(file string) bool {
 func ended(t *testing.T, file string) {
 	t.Helper()
 	for range 1000 {
-		text, err := os.ReadFile(file)
-		childtest.Must(t, err)
+		text := childtest.ReadFile(t, file)
 		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 		childtest.Must(t, err)
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -74,8 +73,7 @@ func TestAfter(t *testing.T) {
 	r := &Runner{Env: environment, Failed: f.add}
 	r.After([]*toolset.Hook{good, bad, other}, After{Before: call, Result: json.RawMessage(`{"ok":[1, 2]}`), Duration: 12}, "")
 	r.Close(time.Minute)
-	text, err := os.ReadFile(filepath.Join(good.Dir, "got"))
-	childtest.Must(t, err)
+	text := childtest.ReadFile(t, filepath.Join(good.Dir, "got"))
 	want := `{"event":"after_tool_call","id":"c1","tool":"Bash","arguments":{"command":"ls <x>","n":1},"cwd":"/w","agent":"a","session":"s","invocation":"i","risk":"high","result":{"ok":[1,2]},"duration_ms":12}` + "\n"
 	if string(text) != want {
 		t.Errorf("it got %s", text)

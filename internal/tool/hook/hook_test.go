@@ -112,8 +112,7 @@ func TestInput(t *testing.T) {
 	if v.Block != nil {
 		t.Fatal(v.Block.Text)
 	}
-	text, err := os.ReadFile(filepath.Join(h.Dir, "got"))
-	childtest.Must(t, err)
+	text := childtest.ReadFile(t, filepath.Join(h.Dir, "got"))
 	lines := strings.SplitN(string(text), "\n", 5)
 	dir, err := filepath.EvalSymlinks(h.Dir)
 	childtest.Must(t, err)
@@ -221,8 +220,7 @@ func appendTo(t *testing.T, file, text string) {
 
 // readLog returns each line's name with the arguments.
 func readLog(t *testing.T, file string) string {
-	text, err := os.ReadFile(file)
-	childtest.Must(t, err)
+	text := childtest.ReadFile(t, file)
 	var all []string
 	for line := range strings.Lines(string(text)) {
 		name, body, _ := strings.Cut(line, " ")

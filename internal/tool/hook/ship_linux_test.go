@@ -50,8 +50,7 @@ func TestShip(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	program, err := os.ReadFile("/proc/self/exe")
-	childtest.Must(t, err)
+	program := childtest.ReadFile(t, "/proc/self/exe")
 	own := filepath.Join(dir, "toolguard")
 	childtest.Must(t, os.WriteFile(own, program, 0o755))
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {

@@ -82,8 +82,7 @@ func compareGolden(t *testing.T, file string, got []byte) {
 	if *update {
 		childtest.Must(t, os.WriteFile(file, got, 0o644))
 	}
-	want, err := os.ReadFile(file)
-	childtest.Must(t, err)
+	want := childtest.ReadFile(t, file)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
 	}

@@ -1,7 +1,6 @@
 package program
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -61,8 +60,7 @@ func TestNested(t *testing.T) {
 
 // TestEveryday: of what agents do all day, hardly anything is unclear.
 func TestEveryday(t *testing.T) {
-	text, err := os.ReadFile("testdata/everyday.txt")
-	childtest.Must(t, err)
+	text := childtest.ReadFile(t, "testdata/everyday.txt")
 	rows, unclear := 0, 0
 	for line := range strings.Lines(string(text)) {
 		if argv, _, ok := strings.Cut(line, " => "); ok {

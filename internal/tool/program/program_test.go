@@ -1,7 +1,6 @@
 package program
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,8 +17,7 @@ func TestInspect(t *testing.T) {
 	}
 	rows := 0
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		childtest.Must(t, err)
+		text := childtest.ReadFile(t, file)
 		for i, line := range strings.Split(string(text), "\n") {
 			argv, want, ok := strings.Cut(line, " => ")
 			if !ok {

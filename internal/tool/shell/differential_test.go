@@ -117,8 +117,7 @@ func (p *playground) run(t *testing.T, shell []string, script string) (executed 
 		_ = cmd.Wait()
 		_ = cmd.Cancel() // what the script left in the background
 	}
-	log, err := os.ReadFile(p.log)
-	childtest.Must(t, err)
+	log := childtest.ReadFile(t, p.log)
 	for line := range strings.Lines(string(log)) {
 		var e execution
 		childtest.Must(t, json.Unmarshal([]byte(line), &e))
@@ -293,8 +292,7 @@ func differential(t *testing.T, dialect Dialect, shell []string) {
 func rows(t *testing.T, d Dialect) (texts []string) {
 	t.Helper()
 	for _, name := range []string{"attacks", "lists", "redirects", "words"} {
-		text, err := os.ReadFile("testdata/" + name + ".txt")
-		childtest.Must(t, err)
+		text := childtest.ReadFile(t, "testdata/"+name+".txt")
 		for row := range strings.SplitSeq(string(text), "\n\n") {
 			dialect, script, _ := strings.Cut(row, "$ ")
 			if dialectNames[dialect] == d {

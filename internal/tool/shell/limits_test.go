@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -91,8 +90,7 @@ func numbered(format string, n int) string {
 // FuzzAnalyze requires that no script makes the analysis panic or take long, and that its words are fit for a message.
 func FuzzAnalyze(f *testing.F) {
 	for _, name := range []string{"attacks", "everyday", "lists", "redirects", "words"} {
-		text, err := os.ReadFile("testdata/" + name + ".txt")
-		childtest.Must(f, err)
+		text := childtest.ReadFile(f, "testdata/"+name+".txt")
 		for row := range strings.SplitSeq(string(text), "\n\n") {
 			_, script, _ := strings.Cut(row, "$ ")
 			f.Add(script)

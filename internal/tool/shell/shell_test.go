@@ -23,8 +23,7 @@ func TestRows(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.txt")
 	rows := 0
 	for _, name := range files {
-		text, err := os.ReadFile(name)
-		childtest.Must(t, err)
+		text := childtest.ReadFile(t, name)
 		var got strings.Builder
 		var script, dialect string
 		flush := func() {
@@ -63,8 +62,7 @@ func TestRows(t *testing.T) {
 
 // TestEveryday requires that of the scripts in everyday.txt, 98 of 100 are clear in bash, and most in zsh.
 func TestEveryday(t *testing.T) {
-	text, err := os.ReadFile("testdata/everyday.txt")
-	childtest.Must(t, err)
+	text := childtest.ReadFile(t, "testdata/everyday.txt")
 	clear, rows := map[Dialect]int{}, 0
 	for row := range strings.SplitSeq(string(text), "\n\n") {
 		script, _, _ := strings.Cut(strings.TrimPrefix(row, "bash$ "), "\n  ")
