@@ -5,31 +5,19 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // aliasMachine is a machine on which /data has the alias /mnt, /data/s has /srv, and /ws/a has /data/a.
-type aliasMachine struct{ forest }
-
-func (aliasMachine) Mounts() ([]fspath.Mount, error) {
-	return []fspath.Mount{
-		{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: "/data", At: "/mnt"}, {ID: 3, Parent: 1, Root: "/data/s", At: "/srv"},
-	}, nil
-}
-
-func (t aliasMachine) File(p string) (fspath.FileID, uint64, error) {
-	if p == "/ws/a" || p == "/data/a" {
-		return fspath.FileID{Inode: 7}, 2, nil
-	}
-	return t.forest.File(p)
+var aliasMachine = fspathtest.Mounted{
+	Tree: fspathtest.New(map[string]string{
+		"/ws/a": "file", "/data/a": "file", "/data/p": "file", "/data/s": "dir", "/mnt/s": "dir", "/srv": "dir", "/opt": "dir",
+	}),
+	Table: fspathtest.Mount("/data /mnt", "/data/s /srv"), Inodes: map[string]uint64{"/ws/a": 7, "/data/a": 7},
 }
 
 // TestReportAliases is TestReport for files with two names.
 func TestReportAliases(t *testing.T) {
-	sys := aliasMachine{forest{
-		"/": fspath.Dir, "/ws": fspath.Dir, "/data": fspath.Dir, "/data/s": fspath.Dir, "/mnt": fspath.Dir, "/mnt/s": fspath.Dir,
-		"/ws/a": fspath.File, "/data/a": fspath.File, "/srv": fspath.Dir, "/opt": fspath.Dir,
-	}}
 	no, partly, yes := policy.NotEnforceable, policy.Partly, policy.Enforced
 	for _, c := range []struct {
 		what   string
@@ -55,14 +43,13 @@ func TestReportAliases(t *testing.T) {
 		{"a hard link, nowhere more", []policy.FSRule{rule("/ws", r), rule("/data/a", r)}, "fs.2", yes, ""},
 	} {
 		l := policy.SourceLayer{Authority: policy.Session, FS: c.rules}
-		compiled := compileSource(t, sys, &policy.Source{Workspace: "/ws", Layers: []policy.SourceLayer{l}})
+		compiled := compileSource(t, aliasMachine, &policy.Source{Workspace: "/ws", Layers: []policy.SourceLayer{l}})
 		wantRow(t, c.what, Report(compiled, 7), c.id, c.status, c.why)
 	}
 }
 
 // TestReportOwnFileAliases checks that a policy file is protected under its aliases as well.
 func TestReportOwnFileAliases(t *testing.T) {
-	sys := aliasMachine{forest{"/": fspath.Dir, "/ws": fspath.Dir, "/data": fspath.Dir, "/mnt": fspath.Dir, "/ws/a": fspath.File, "/data/a": fspath.File, "/data/p": fspath.File}}
 	for _, c := range []struct {
 		file, granted string
 		status        policy.Status
@@ -80,7 +67,7 @@ func TestReportOwnFileAliases(t *testing.T) {
 		if c.own {
 			src.Files, src.Own = nil, src.Files
 		}
-		compiled := compileSource(t, sys, &src)
+		compiled := compileSource(t, aliasMachine, &src)
 		i := 0
 		rows := Report(compiled, 7)
 		for rows[i].Rule.FS.Path != c.file {

@@ -1,32 +1,15 @@
 package seccomp
 
 import (
-	"io/fs"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // folders is a machine with a few folders and nothing else.
-type folders []string
-
-func (f folders) Lstat(p string) (fspath.Kind, error) {
-	for _, d := range f {
-		if p == d {
-			return fspath.Dir, nil
-		}
-	}
-	return 0, fs.ErrNotExist
-}
-
-func (f folders) Readlink(string) (string, error) { return "", fs.ErrInvalid }
-
-func (f folders) Mounts() ([]fspath.Mount, error) { return nil, nil }
-
-func (f folders) File(string) (fspath.FileID, uint64, error) {
-	return fspath.FileID{}, 0, fs.ErrNotExist
-}
+var folders = fspathtest.New(map[string]string{"/ws": "dir", "/home": "dir"})
 
 // compile makes a policy of one session layer.
 func compile(t testing.TB, l policy.SourceLayer) *policy.Compiled {
@@ -37,10 +20,7 @@ func compile(t testing.TB, l policy.SourceLayer) *policy.Compiled {
 
 func compileLayers(t testing.TB, ls ...policy.SourceLayer) *policy.Compiled {
 	t.Helper()
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/ws", Home: "/home", Layers: ls},
-		folders{"/", "/ws", "/home"})
-	must(t, err)
-	return c
+	return policytest.CompileSource(t, &policy.Source{Name: "test", Workspace: "/ws", Home: "/home", Layers: ls}, folders)
 }
 
 // denies returns a layer that declares the resources and grants nothing of them.

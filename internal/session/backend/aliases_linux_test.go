@@ -1,40 +1,17 @@
 package backend
 
 import (
-	"io/fs"
-	"strings"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // twice is a machine on which /data is also /mnt, and /ws/a also /data/a.
-type twice struct{}
-
-func (twice) Lstat(p string) (fspath.Kind, error) {
-	switch p {
-	case "/", "/ws", "/data", "/mnt":
-		return fspath.Dir, nil
-	case "/ws/a", "/data/a", "/mnt/a":
-		return fspath.File, nil
-	}
-	return 0, fs.ErrNotExist
-}
-
-func (twice) Readlink(string) (string, error) { return "", fs.ErrInvalid }
-
-func (twice) Mounts() ([]fspath.Mount, error) {
-	return []fspath.Mount{{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: "/data", At: "/mnt"}}, nil
-}
-
-func (t twice) File(p string) (fspath.FileID, uint64, error) {
-	if strings.HasSuffix(p, "/a") {
-		return fspath.FileID{Inode: 7}, 2, nil
-	}
-	_, err := t.Lstat(p)
-	return fspath.FileID{}, 1, err
+var twice = fspathtest.Mounted{
+	Tree:  fspathtest.New(map[string]string{"/ws/a": "file", "/data/a": "file", "/mnt/a": "file"}),
+	Table: fspathtest.Mount("/data /mnt"), Inodes: map[string]uint64{"/ws/a": 7, "/data/a": 7, "/mnt/a": 7},
 }
 
 // The BPF programs enforce rules for the aliases that the evaluator knows.
@@ -46,7 +23,7 @@ func TestAliases(t *testing.T) {
 	} {
 		l := policy.SourceLayer{Authority: policy.Session, FS: rules}
 		l.Defaults[policy.FS] = policy.Deny
-		compiled := policytest.CompileSource(t, &policy.Source{Name: "test", Workspace: "/ws", Home: "/ws", Layers: []policy.SourceLayer{l}}, twice{})
+		compiled := policytest.CompileSource(t, &policy.Source{Name: "test", Workspace: "/ws", Home: "/ws", Layers: []policy.SourceLayer{l}}, twice)
 		if len(compiled.Links)+len(compiled.Aliases) == 0 {
 			t.Errorf("%s: there is no alias", what)
 		}
