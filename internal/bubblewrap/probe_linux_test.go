@@ -21,9 +21,7 @@ func TestFind(t *testing.T) {
 
 // TestTrusted rejects programs that other users could have replaced, and those that run as root.
 func TestTrusted(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root: files of root's and of others")
-	}
+	childtest.NeedsRoot(t, "files of root's and of others")
 	dir := t.TempDir()
 	make := func(name string, mode os.FileMode, uid int) string {
 		p := filepath.Join(dir, name)

@@ -35,47 +35,7 @@ func program(t testing.TB) Program {
 	return p
 }
 
-func TestMasks(t *testing.T) {
+func TestSessions(t *testing.T) {
 	program(t)
-	sessions.Masks(t)
-}
-
-func TestPatterns(t *testing.T) {
-	program(t)
-	sessions.Patterns(t)
-}
-
-func TestPrivate(t *testing.T) {
-	program(t)
-	sessions.Private(t)
-}
-
-func TestSwapped(t *testing.T) {
-	program(t)
-	sessions.Swapped(t)
-}
-
-func TestMany(t *testing.T) {
-	program(t)
-	sessions.Many(t)
-}
-
-func TestAliases(t *testing.T) {
-	program(t)
-	sessions.Aliases(t)
-}
-
-func TestHardLinks(t *testing.T) {
-	program(t)
-	sessions.HardLinks(t)
-}
-
-func TestRandom(t *testing.T) {
-	program(t)
-	sessions.Random(t)
-}
-
-func TestRace(t *testing.T) {
-	program(t)
-	sessions.Race(t)
+	sessions.Test(t)
 }

@@ -68,44 +68,9 @@ func program(t testing.TB) Program {
 	return p
 }
 
-func TestMasks(t *testing.T) {
+func TestSessions(t *testing.T) {
 	program(t)
-	sessions.Masks(t)
-}
-
-func TestPatterns(t *testing.T) {
-	program(t)
-	sessions.Patterns(t)
-}
-
-func TestPrivate(t *testing.T) {
-	program(t)
-	sessions.Private(t)
-}
-
-func TestSwapped(t *testing.T) {
-	program(t)
-	sessions.Swapped(t)
-}
-
-func TestMany(t *testing.T) {
-	program(t)
-	sessions.Many(t)
-}
-
-func TestAliases(t *testing.T) {
-	program(t)
-	sessions.Aliases(t)
-}
-
-func TestHardLinks(t *testing.T) {
-	program(t)
-	sessions.HardLinks(t)
-}
-
-func TestRandom(t *testing.T) {
-	program(t)
-	sessions.Random(t)
+	sessions.Test(t)
 }
 
 // TestMisread rejects paths that firejail would read as something else.
@@ -179,9 +144,4 @@ func TestVersions(t *testing.T) {
 			t.Error(v)
 		}
 	}
-}
-
-func TestRace(t *testing.T) {
-	program(t)
-	sessions.Race(t)
 }

@@ -67,8 +67,8 @@ func grow(t testing.TB, uid int, ws string, names []string) {
 	}))
 }
 
-// Masks performs operations under policies whose rules take away beneath grants. Each policy has an operation that must succeed.
-func (p *Program) Masks(t *testing.T) {
+// masks performs operations under policies whose rules take away beneath grants. Each policy has an operation that must succeed.
+func (p *Program) masks(t *testing.T) {
 	type ops map[string]syscall.Errno
 	all := []string{"dir/file", "dir/sub/file", "dir/deep/", "file", "prog", "a b/new\nline/\xff/file", "other/"}
 	for _, c := range []struct {

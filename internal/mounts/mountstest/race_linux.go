@@ -13,9 +13,9 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Race starts sessions while this process, which is outside, exchanges a masked folder and a folder above a mask with symlinks to folders that no
+// race starts sessions while this process, which is outside, exchanges a masked folder and a folder above a mask with symlinks to folders that no
 // rule grants. No session may read or write there.
-func (p *Program) Race(t *testing.T) {
+func (p *Program) race(t *testing.T) {
 	uid := p.Users[len(p.Users)-1]
 	elsewhere := Tree(t, "/var/tmp", uid, "id", "tree/.git/hooks/id", "tree/id")
 	ws := p.tree(t, uid, "sub/.git/hooks/here", "above/.git/hooks/here")

@@ -124,9 +124,9 @@ func (s *Session) strict(c check) bool {
 	return false
 }
 
-// Random performs many operations under random policies. None may succeed that an enforced rule denies, and reading, writing and
+// random performs many operations under random policies. None may succeed that an enforced rule denies, and reading, writing and
 // creating may not fail where all rules that decide are enforced without being stricter.
-func (p *Program) Random(t *testing.T) {
+func (p *Program) random(t *testing.T) {
 	permitted, denied := 0, 0
 	seeds := uint64(60) // TOOLGUARD_SEEDS: another number
 	if more, err := strconv.ParseUint(os.Getenv("TOOLGUARD_SEEDS"), 10, 32); err == nil {

@@ -22,8 +22,18 @@ func Restricted(mode policy.ProtectMode, rules ...policy.FSRule) policy.SourceLa
 	return l
 }
 
-// Patterns covers the entries that patterns match.
-func (p *Program) Patterns(t *testing.T) {
+// Test runs the whole suite, a subtest each.
+func (p *Program) Test(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"Masks": p.masks, "Patterns": p.patterns, "Private": p.private, "Swapped": p.swapped, "Many": p.many, "Aliases": p.aliases,
+		"HardLinks": p.hardLinks, "Random": p.random, "Race": p.race,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// patterns covers the entries that patterns match.
+func (p *Program) patterns(t *testing.T) {
 	ws := p.tree(t, p.Users[0], ".git/hooks/pre-commit", ".git/objects/", "sub/.git/hooks/", "sub/deep/.env", ".env", "file", "also/secret.key/file")
 	childtest.Must(t, os.Symlink("/var/tmp", ws+"/also/link"))
 	s := p.New(t, ws, Restricted(policy.ProtectOn, Rule(".", rwx), policy.FSRule{Match: "**/*.key"}))
@@ -60,8 +70,8 @@ func (p *Program) Patterns(t *testing.T) {
 	}
 }
 
-// Private shows that a session has its own /tmp, /dev/shm and /proc, and sees what a rule grants in /tmp.
-func (p *Program) Private(t *testing.T) {
+// private shows that a session has its own /tmp, /dev/shm and /proc, and sees what a rule grants in /tmp.
+func (p *Program) private(t *testing.T) {
 	outside, err := os.MkdirTemp("/tmp", "outside-")
 	childtest.Must(t, err)
 	defer os.RemoveAll(outside)
@@ -89,8 +99,8 @@ func (p *Program) Private(t *testing.T) {
 	}
 }
 
-// Swapped refuses to start where a folder was replaced by a symlink after the plan was made.
-func (p *Program) Swapped(t *testing.T) {
+// swapped refuses to start where a folder was replaced by a symlink after the plan was made.
+func (p *Program) swapped(t *testing.T) {
 	ws := p.tree(t, p.Users[0], "dir/sub/file", "other/sub/file")
 	s := p.New(t, ws, Layer(Rule(".", r|w), Rule("dir/sub", 0)))
 	childtest.Must(t, os.Rename(ws+"/dir", ws+"/moved"))
@@ -107,8 +117,8 @@ func (p *Program) Swapped(t *testing.T) {
 	}
 }
 
-// Many starts a session with 1,000 masks, and rejects more than there may be.
-func (p *Program) Many(t *testing.T) {
+// many starts a session with 1,000 masks, and rejects more than there may be.
+func (p *Program) many(t *testing.T) {
 	var names []string
 	for i := range 1000 {
 		names = append(names, fmt.Sprintf("d%d/.env", i%100+i/500*1000), fmt.Sprintf("f%d", i))
@@ -125,8 +135,8 @@ func (p *Program) Many(t *testing.T) {
 	}
 }
 
-// Aliases covers a folder under both of its names.
-func (p *Program) Aliases(t *testing.T) {
+// aliases covers a folder under both of its names.
+func (p *Program) aliases(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: a bind mount")
 	}
@@ -146,8 +156,8 @@ func (p *Program) Aliases(t *testing.T) {
 	}
 }
 
-// HardLinks doesn't call a rule enforced for files with hard links elsewhere, which can be used, and does where mounts cover all of them.
-func (p *Program) HardLinks(t *testing.T) {
+// hardLinks doesn't call a rule enforced for files with hard links elsewhere, which can be used, and does where mounts cover all of them.
+func (p *Program) hardLinks(t *testing.T) {
 	ws := p.tree(t, p.Users[0], "dir/file", "other/", "ro/deep/f", "secret/k", "both/a/", "both/b/f", "a/b/.git/hooks/pre-commit")
 	for from, to := range map[string]string{
 		"dir/file": "other/file", "ro/deep/f": "hl", "secret/k": "hk", "both/b/f": "both/a/f", "a/b/.git/hooks/pre-commit": "innocent",
