@@ -4,7 +4,6 @@ package callstate
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,7 +13,6 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,7 +23,7 @@ import (
 
 const approvalsEnv = "TOOLGUARD_TEST_APPROVALS" // "FILE add NAME", "FILE use KEY" or "FILE take WORKSPACE": a child that prints what it has done
 
-func runApprovals(order string) {
+func runApprovals(order string) error {
 	var file, verb, name string
 	_, err := fmt.Sscan(order, &file, &verb, &name)
 	a := NewApprovals(file, time.Now)
@@ -48,11 +46,7 @@ func runApprovals(order string) {
 			fmt.Println(strings.TrimSpace(r.Rule))
 		}
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	return err
 }
 
 func approvalsChild(file, verb, name string) *exec.Cmd {
@@ -117,11 +111,7 @@ func TestGrants(t *testing.T) {
 	if g, err := a.Find(second.Key); g == nil || err != nil {
 		t.Errorf("the positive control: %v", err)
 	}
-	info, err := os.Stat(a.path)
-	childtest.Must(t, err)
-	if info.Mode().Perm() != 0o600 {
-		t.Error(info.Mode())
-	}
+	checkMode(t, a.path)
 }
 
 // A grant for a single use is used once. One that has expired isn't found, and the next change removes it.
@@ -279,15 +269,8 @@ func TestDamagedApprovals(t *testing.T) {
 	once.Once = true
 	childtest.Must(t, a.Add(grant("a")))
 	childtest.Must(t, a.AddRule(once))
-	text, err := os.ReadFile(a.path)
-	childtest.Must(t, err)
-	edit := func(old, with string) string {
-		changed := strings.Replace(string(text), old, with, 1)
-		if changed == string(text) {
-			t.Fatalf("%s isn't in %s", old, text)
-		}
-		return changed
-	}
+	text := childtest.ReadFile(t, a.path)
+	edit := editor(t, text)
 	list := func(name string) string { // the elements of a list
 		_, list, _ := strings.Cut(string(text), `"`+name+`":[`)
 		list, _, _ = strings.Cut(list, `}]`) // none of the texts has one
@@ -304,20 +287,12 @@ func TestDamagedApprovals(t *testing.T) {
 		edit(`"grants":[`, `"grants":[`+list("grants")+","): "it's there twice", string(text) + "{}": "more after its end",
 		string(text) + strings.Repeat(" ", maxSize): "larger than 4096 KiB: remove it to be asked about everything again",
 	}
-	for n := 1; n < len(text)-1; n += 37 {
-		rows[string(text[:n])] = "it's damaged"
-	}
-	for damaged, want := range rows {
-		file := filepath.Join(t.TempDir(), "approvals.json")
-		childtest.Must(t, os.WriteFile(file, []byte(damaged), 0o600))
-		checkOperations(t, fmt.Sprintf("%.60q", damaged), file, want)
+	checkDamaged(t, rows, text, 37, func(t *testing.T, name, file, want string) {
+		checkOperations(t, name, file, want)
 		if !strings.HasPrefix(want, "larger") {
-			checkOperations(t, fmt.Sprintf("%.60q", damaged), file, "(remove the file to be asked about everything again)")
+			checkOperations(t, name, file, "(remove the file to be asked about everything again)")
 		}
-		if after, err := os.ReadFile(file); err != nil || string(after) != damaged {
-			t.Errorf("%.60q was changed", damaged)
-		}
-	}
+	})
 	for op, do := range operations {
 		if err := do(a); err != nil {
 			t.Errorf("the positive control, %s: %v", op, err)
@@ -326,32 +301,7 @@ func TestDamagedApprovals(t *testing.T) {
 }
 
 // A file that another user could have made, or could replace, is an error, also when it's only read.
-func TestForeignApprovals(t *testing.T) {
-	root := os.Geteuid() == 0
-	for _, row := range []struct {
-		name, want string
-		root       bool
-		make       func(dir, file string) error
-	}{
-		{"symlink", "is a symlink", false, func(dir, file string) error { return os.Symlink(filepath.Join(dir, "other"), file) }},
-		{"fifo", "is no regular file", false, func(_, file string) error { return syscall.Mkfifo(file, 0o600) }},
-		{"readable by others", "has the mode 0640", false, func(_, file string) error { return os.WriteFile(file, nil, 0o640) }},
-		{"foreign owner", "is owned by user 65534", true, func(_, file string) error {
-			return errors.Join(os.WriteFile(file, nil, 0o600), os.Chown(file, 65534, -1))
-		}},
-		{"folder that others can write", "other users can replace files", false, func(dir, _ string) error { return os.Chmod(dir, 0o777) }},
-		{"no folder", "no such file or directory", false, func(dir, _ string) error { return os.Remove(dir) }},
-	} {
-		if row.root && !root {
-			continue
-		}
-		dir := filepath.Join(t.TempDir(), "d")
-		childtest.Must(t, os.Mkdir(dir, 0o700))
-		file := filepath.Join(dir, "approvals.json")
-		childtest.Must(t, row.make(dir, file))
-		checkOperations(t, row.name, file, row.want)
-	}
-}
+func TestForeignApprovals(t *testing.T) { checkForeign(t, foreignFiles, checkOperations) }
 
 // Grants that don't fit any more aren't stored, and those that are there still count.
 func TestManyGrants(t *testing.T) {
@@ -365,9 +315,7 @@ func TestManyGrants(t *testing.T) {
 	for i := range maxSize/maxRule - 2 {
 		st.Grants = append(st.Grants, *large(i))
 	}
-	text, err := json.Marshal(st)
-	childtest.Must(t, err)
-	childtest.Must(t, os.WriteFile(a.path, text, 0o600))
+	writeState(t, a.path, st)
 	childtest.Must(t, a.Add(large(1000)))
 	if err := a.Add(large(1001)); err == nil || !strings.Contains(err.Error(), "would be larger than 4096 KiB: remove it to be asked about everything again") {
 		t.Error(err)
@@ -438,27 +386,12 @@ func TestOnce(t *testing.T) {
 	childtest.Must(t, a.Add(g))
 	childtest.Must(t, a.AddRule(once))
 	childtest.Must(t, a.AddRule(addition("always", "/w", "p.toml")))
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	counts := map[string]int{}
-	for i := range processes {
-		cmd := approvalsChild(file, "use", g.Key)
+	counts := countWords(t, processes, func(i int) *exec.Cmd {
 		if i%2 == 0 {
-			cmd = approvalsChild(file, "take", "/w")
+			return approvalsChild(file, "take", "/w")
 		}
-		group.Go(func() {
-			out, err := cmd.Output()
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			}
-			for _, word := range strings.Fields(string(out)) {
-				counts[word]++
-			}
-		})
-	}
-	group.Wait()
+		return approvalsChild(file, "use", g.Key)
+	})
 	if got, want := fmt.Sprint(counts), fmt.Sprint(map[string]int{"true": 1, "false": processes/2 - 1, "once": 1, "always": processes / 2}); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -473,10 +406,8 @@ func BenchmarkFind(b *testing.B) {
 			for i := range grants {
 				st.Grants = append(st.Grants, *grant(fmt.Sprint(i)))
 			}
-			text, err := json.Marshal(st)
-			childtest.Must(b, err)
 			a := NewApprovals(filepath.Join(b.TempDir(), "approvals.json"), time.Now)
-			childtest.Must(b, os.WriteFile(a.path, text, 0o600))
+			writeState(b, a.path, st)
 			for b.Loop() {
 				if g, err := a.Find(st.Grants[grants/2].Key); g == nil || err != nil {
 					b.Fatal(err)

@@ -4,7 +4,6 @@ package callstate
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,31 +19,6 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 	"github.com/toolguard/toolguard/internal/tool/constraint"
 )
-
-const childEnv = "TOOLGUARD_TEST_CALLSTATE" // "FILE INVOCATION MAXIMUM CALLS": a child that makes calls, and prints each answer
-
-func TestMain(m *testing.M) {
-	if order := os.Getenv(approvalsEnv); order != "" {
-		runApprovals(order)
-	}
-	if order := os.Getenv(childEnv); order != "" {
-		var file, invocation string
-		var maximum, calls int
-		_, err := fmt.Sscan(order, &file, &invocation, &maximum, &calls)
-		for i := 0; err == nil && i < calls; i++ {
-			var answer string
-			if answer, err = begin(New(file, time.Now), invocation, maximum); err == nil {
-				fmt.Println(answer)
-			}
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
 
 // begin makes a call of a tool without an id.
 func begin(f *File, invocation string, maximum int) (string, error) {
@@ -59,25 +32,10 @@ func begin(f *File, invocation string, maximum int) (string, error) {
 	return "allowed", nil
 }
 
-func child(file, invocation string, maximum, calls int) *exec.Cmd {
-	return childWith(fmt.Sprintf("%s=%s %s %d %d", childEnv, file, invocation, maximum, calls))
-}
-
-// childWith is this program with an order.
-func childWith(order string) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe")
-	if exe, err := os.Executable(); err == nil {
-		cmd.Path = exe
-	}
-	cmd.Env = append(os.Environ(), order)
-	return cmd
-}
-
 // started returns how many calls a file has counted.
 func started(t *testing.T, file, invocation string) int {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	childtest.Must(t, err)
+	text := childtest.ReadFile(t, file)
 	st, err := parse(text)
 	childtest.Must(t, err)
 	if st.Invocations[invocation] == nil {
@@ -120,34 +78,14 @@ func TestBeginEnd(t *testing.T) {
 	if _, err := begin(New(file, time.Now), "", 1); !errors.As(err, &rejected) {
 		t.Errorf("%v", err)
 	}
-	info, err := os.Stat(file)
-	childtest.Must(t, err)
-	if info.Mode().Perm() != 0o600 {
-		t.Error(info.Mode())
-	}
+	checkMode(t, file)
 }
 
 // Of many processes at once, exactly as many are allowed as the constraint says.
 func TestProcesses(t *testing.T) {
 	const processes, maximum = 64, 50
 	file := filepath.Join(t.TempDir(), "calls.json")
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	counts := map[string]int{}
-	for range processes {
-		group.Go(func() {
-			out, err := child(file, "i", maximum, 2).Output()
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			}
-			for _, answer := range strings.Fields(string(out)) {
-				counts[answer]++
-			}
-		})
-	}
-	group.Wait()
+	counts := countWords(t, processes, func(int) *exec.Cmd { return child(file, "i", maximum, 2) })
 	if counts["allowed"] != maximum || counts["denied"] != 2*processes-maximum || started(t, file, "i") != maximum {
 		t.Errorf("%v, and the file has %d", counts, started(t, file, "i"))
 	}
@@ -199,15 +137,8 @@ func TestDamaged(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "calls.json")
 	_, err := New(good, time.Now).Begin(&constraint.Call{ID: "1", Invocation: "i"}, &toolset.Settings{Name: "commit"})
 	childtest.Must(t, err)
-	text, err := os.ReadFile(good)
-	childtest.Must(t, err)
-	edit := func(old, with string) string {
-		changed := strings.Replace(string(text), old, with, 1)
-		if changed == string(text) {
-			t.Fatalf("%s isn't in %s", old, text)
-		}
-		return changed
-	}
+	text := childtest.ReadFile(t, good)
+	edit := editor(t, text)
 	rows := map[string]string{
 		"": "it's damaged", "{}": "no state of calls", "null": "no state of calls", "[]": "it's damaged", "{": "it's damaged", strings.Repeat("\x00", 100): "it's damaged", "\xff": "it's damaged",
 		edit(`"version":1`, `"version":2`): "version 2", edit(format, "other"): `format "other"`, edit(`"commit":1`, `"commit":0`): "impossible", edit(`"commit":1`, `"commit":-1`): "impossible",
@@ -216,17 +147,7 @@ func TestDamaged(t *testing.T) {
 		edit(`{"i":`, `{"":`): "impossible", edit(`"format"`, `"more":1,"format"`): "it's damaged", string(text) + "{}": "more after its end",
 		string(text) + strings.Repeat(" ", maxSize): "larger than 4096 KiB", edit(`"invocations":{`, `"x":{`): "it's damaged",
 	}
-	for n := 1; n < len(text)-1; n += 7 { // truncated; without the line break at its end it's whole
-		rows[string(text[:n])] = "it's damaged"
-	}
-	for damaged, want := range rows {
-		file := filepath.Join(t.TempDir(), "calls.json")
-		childtest.Must(t, os.WriteFile(file, []byte(damaged), 0o600))
-		checkError(t, fmt.Sprintf("%.60q", damaged), file, want)
-		if after, err := os.ReadFile(file); err != nil || string(after) != damaged {
-			t.Errorf("%.60q was changed", damaged)
-		}
-	}
+	checkDamaged(t, rows, text, 7, checkError)
 	childtest.Must(t, os.WriteFile(good, text[:len(text)-1], 0o600))
 	if _, err := begin(New(good, time.Now), "i", 0); err != nil {
 		t.Errorf("the positive control: %v", err)
@@ -244,39 +165,13 @@ func checkError(t *testing.T, name, file, want string) {
 
 // Files and folders that another process could have made, or could replace, are errors. So is what can't be written.
 func TestForeignFiles(t *testing.T) {
-	root := os.Geteuid() == 0
-	for _, row := range []struct {
-		name, want string
-		root       bool
-		make       func(dir, file string) error
-	}{
-		{"symlink", "is a symlink", false, func(dir, file string) error { return os.Symlink(filepath.Join(dir, "other"), file) }},
-		{"fifo", "is no regular file", false, func(_, file string) error { return syscall.Mkfifo(file, 0o600) }},
-		{"directory", "is no regular file", false, func(_, file string) error { return os.Mkdir(file, 0o700) }},
-		{"readable by others", "has the mode 0644", false, func(_, file string) error { return os.WriteFile(file, nil, 0o644) }},
-		{"foreign owner", "is owned by user 65534", true, func(_, file string) error {
-			return errors.Join(os.WriteFile(file, nil, 0o600), os.Chown(file, 65534, -1))
-		}},
+	checkForeign(t, foreignFiles, checkError)
+	checkForeign(t, []foreignFile{
 		{"symlink for the lock", "calls.json.lock is a symlink", false, func(dir, file string) error { return os.Symlink(filepath.Join(dir, "other"), file+".lock") }},
 		{"fifo for the lock", "calls.json.lock is no regular file", false, func(_, file string) error { return syscall.Mkfifo(file+".lock", 0o600) }},
 		{"directory for the lock", "is a directory", false, func(_, file string) error { return os.Mkdir(file+".lock", 0o700) }},
 		{"directory for the temporary file", "calls.json.new", false, func(_, file string) error { return os.Mkdir(file+".new", 0o700) }},
-		{"folder that others can write", "other users can replace files", false, func(dir, _ string) error { return os.Chmod(dir, 0o777) }},
-		{"folder of another user", "other users can replace files", true, func(dir, _ string) error { return os.Chown(dir, 65534, -1) }},
-		{"no folder", "no such file or directory", false, func(dir, _ string) error { return os.Remove(dir) }},
-	} {
-		if row.root && !root {
-			continue
-		}
-		dir := filepath.Join(t.TempDir(), "d")
-		childtest.Must(t, os.Mkdir(dir, 0o755))
-		file := filepath.Join(dir, "calls.json")
-		childtest.Must(t, row.make(dir, file))
-		checkError(t, row.name, file, row.want)
-		if _, err := os.Lstat(filepath.Join(dir, "other")); err == nil {
-			t.Errorf("%s: the target was made", row.name)
-		}
-	}
+	}, checkError)
 	dir := filepath.Join(t.TempDir(), "sticky")
 	childtest.Must(t, os.Mkdir(dir, 0o755))
 	childtest.Must(t, os.Chmod(dir, 0o777|os.ModeSticky))
@@ -343,13 +238,11 @@ func TestSize(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "calls.json")
 	pad := strings.Repeat("z", maxSize-200)
 	st := &state{Format: format, Version: 1, Invocations: map[string]*entry{"i": {Used: time.Now().UnixMilli(), History: constraint.History{Started: map[string]int{pad: 1, "commit": 1}}}}}
-	text, err := json.Marshal(st)
-	childtest.Must(t, err)
-	childtest.Must(t, os.WriteFile(file, text, 0o600))
+	writeState(t, file, st)
 	if got, err := begin(New(file, time.Now), "i", 2); got != "allowed" || err != nil {
 		t.Errorf("the positive control: %s %v", got, err)
 	}
-	_, err = begin(New(file, time.Now), strings.Repeat("y", 100), 1)
+	_, err := begin(New(file, time.Now), strings.Repeat("y", 100), 1)
 	if err == nil || !strings.Contains(err.Error(), "would be larger than 4096 KiB: use another file, or remove it to begin at zero") {
 		t.Errorf("%v", err)
 	}
@@ -407,10 +300,8 @@ func BenchmarkBegin(b *testing.B) {
 				}
 				st.Invocations[fmt.Sprint("invocation-", i)] = e
 			}
-			text, err := json.Marshal(st)
-			childtest.Must(b, err)
 			f := New(filepath.Join(dir, "calls.json"), time.Now)
-			childtest.Must(b, os.WriteFile(f.path, text, 0o600))
+			text := writeState(b, f.path, st)
 			for b.Loop() {
 				_, err := begin(f, "invocation-1", 0)
 				childtest.Must(b, err)
