@@ -46,6 +46,18 @@ func group(t *testing.T, l policy.Limits, f Support) *Group {
 	return g
 }
 
+// sleeper starts a process in a group (nil: in this process's), which is killed at the end.
+func sleeper(t *testing.T, g *Group) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	if g != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
+	}
+	childtest.Must(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd
+}
+
 func TestProbeAgreesWithKernel(t *testing.T) {
 	f := requireCgroups(t)
 	var st unix.Statfs_t
@@ -61,10 +73,7 @@ func TestProbeAgreesWithKernel(t *testing.T) {
 // group as control.
 func TestKillReachesDetached(t *testing.T) {
 	g := group(t, policy.Limits{}, requireCgroups(t))
-	outside := exec.Command("sleep", "1000")
-	childtest.Must(t, outside.Start())
-	defer outside.Wait()
-	defer outside.Process.Kill()
+	outside := sleeper(t, nil)
 
 	// The shell waits for a line, so that it is in the group before it forks.
 	cmd := exec.Command("sh", "-c", "read x; setsid sh -c 'sleep 1000 & sleep 1000' & setsid sleep 1000 & exit 0")
@@ -94,11 +103,7 @@ func TestKillReachesDetached(t *testing.T) {
 
 func TestWaitEmptyEndsWithContext(t *testing.T) {
 	g := group(t, policy.Limits{}, requireCgroups(t))
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
-	childtest.Must(t, cmd.Start())
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
+	sleeper(t, g)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	if err := g.WaitEmpty(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -108,11 +113,7 @@ func TestWaitEmptyEndsWithContext(t *testing.T) {
 
 func TestRemoveFailsPopulated(t *testing.T) {
 	g := group(t, policy.Limits{}, requireCgroups(t))
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
-	childtest.Must(t, cmd.Start())
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
+	sleeper(t, g)
 	if err := g.Remove(); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("Remove with a process inside = %v", err)
 	}
@@ -138,9 +139,7 @@ func TestRemoveOrphans(t *testing.T) {
 		childtest.Must(t, err)
 		groups[what] = g
 	}
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: groups["busy"].FD()}
-	childtest.Must(t, cmd.Start())
+	cmd := sleeper(t, groups["busy"])
 	groups["left"].dir.Close() // as the kernel does for who is killed
 	groups["busy"].dir.Close()
 	there := func() (list string) {
@@ -189,9 +188,7 @@ func TestForeignLock(t *testing.T) {
 
 // TestModes checks that only root can open the folders, to lock them, and that other users can read a session's limits, under any umask.
 func TestModes(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	childtest.NeedsRoot(t)
 	f := requireCgroups(t)
 	_ = os.Chmod(filepath.Join(f.Mount, f.Base, parentName), 0o700) // as one is that was made under such a one
 	defer syscall.Umask(syscall.Umask(0o077))
@@ -287,9 +284,7 @@ func BenchmarkAdd(b *testing.B) {
 // TestMoveTo checks that a process can be moved out of the cgroup again.
 func TestMoveTo(t *testing.T) {
 	g := group(t, policy.Limits{}, requireCgroups(t))
-	cmd := exec.Command("sleep", "1000")
-	childtest.Must(t, cmd.Start())
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	cmd := sleeper(t, nil)
 	childtest.Must(t, g.Add(cmd.Process.Pid))
 	if pids, err := g.Processes(); err != nil || !slices.Equal(pids, []int{cmd.Process.Pid}) {
 		t.Fatal(pids, err)
