@@ -40,13 +40,9 @@ func TestResolveErrors(t *testing.T) {
 			t.Errorf("%+v: %v", row, err)
 		}
 	}
-	if got := answer(s, confined, "once"); got != "pending" {
-		t.Error(got)
-	}
+	wantAnswer(t, s, confined, "once", "pending")
 	childtest.Must(t, s.Resolve(user, "once", message.AllowOnce, by, nil))
-	if got := answer(s, confined, "once"); got != message.AllowOnce {
-		t.Errorf("the positive control: %s", got)
-	}
+	wantAnswer(t, s, confined, "once", message.AllowOnce) // the positive control
 }
 
 // Of many decisions at once one counts, and it's stored once. All who wait get it.
@@ -106,18 +102,14 @@ func TestStore(t *testing.T) {
 		defer func() { _ = recover() }()
 		_ = s.Resolve(user, "1", message.AllowAlways, by, func(*message.Approval) error { panic("x") })
 	}()
-	if got := answer(s, confined, "1"); got != "pending" {
-		t.Error(got)
-	}
+	wantAnswer(t, s, confined, "1", "pending")
 	childtest.Must(t, s.Resolve(user, "1", message.AllowAlways, by, func(a *message.Approval) error {
 		if got := answer(s, confined, "1"); got != "pending" || *a.Decision != message.AllowAlways || a.Resolved == 0 || *a.ResolvedBy != by || a.Rule != ask("").Rule {
 			t.Errorf("%s %+v", got, a)
 		}
 		return nil
 	}))
-	if got := answer(s, confined, "1"); got != message.AllowAlways {
-		t.Error(got)
-	}
+	wantAnswer(t, s, confined, "1", message.AllowAlways)
 }
 
 var errDisk = errors.New("disk full")
@@ -136,14 +128,10 @@ func TestWhileStoring(t *testing.T) {
 		mustAsk(t, s, confined, ask("1", "make"))
 		err := s.Resolve(user, "1", message.AllowOnce, by, func(*message.Approval) error {
 			f.advance(2 * time.Minute)
-			if got := answer(s, confined, "1"); got != "pending" {
-				t.Error(got)
-			}
+			wantAnswer(t, s, confined, "1", "pending")
 			if row.cancel {
 				childtest.Must(t, s.Cancel(confined, "1"))
-				if got := answer(s, confined, "1"); got != "cancelled" {
-					t.Error(got)
-				}
+				wantAnswer(t, s, confined, "1", "cancelled")
 			}
 			return row.store
 		})

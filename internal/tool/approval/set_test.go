@@ -40,6 +40,13 @@ func answer(s *Set, c Client, id string) string {
 	return *decision
 }
 
+func wantAnswer(t *testing.T, s *Set, c Client, id, want string) {
+	t.Helper()
+	if got := answer(s, c, id); got != want {
+		t.Errorf("the answer of %s is %s, want %s", id, got, want)
+	}
+}
+
 func ids(list []message.Approval) (out []string) {
 	for _, a := range list {
 		out = append(out, a.ID)
@@ -60,24 +67,18 @@ func TestExpiry(t *testing.T) {
 		waiting <- fmt.Sprint(decision == nil, err)
 	}()
 	f.advance(2*time.Minute - time.Millisecond)
-	if got := answer(s, confined, "1"); got != "pending" {
-		t.Error(got)
-	}
+	wantAnswer(t, s, confined, "1", "pending")
 	f.advance(time.Millisecond)
 	if got := <-waiting; got != "true <nil>" {
 		t.Error(got)
 	}
 	f.advance(Grace - time.Millisecond)
-	if got := answer(s, confined, "1"); got != "null" {
-		t.Error(got)
-	}
+	wantAnswer(t, s, confined, "1", "null")
 	if err := s.Resolve(user, "1", message.AllowOnce, by, nil); !errors.Is(err, ErrUnknown) {
 		t.Error(err)
 	}
 	f.advance(time.Millisecond)
-	if got := answer(s, confined, "1"); got != "unknown" {
-		t.Error(got)
-	}
+	wantAnswer(t, s, confined, "1", "unknown")
 	if len(f.timers) != 0 || len(s.entries) != 0 || s.bytes != 0 || s.open != 0 || s.confined != 0 {
 		t.Errorf("%d timers, %+v", len(f.timers), s)
 	}
@@ -91,13 +92,9 @@ func TestLateTimer(t *testing.T) {
 	if err := s.Resolve(user, "1", message.AllowOnce, by, nil); !errors.Is(err, ErrUnknown) {
 		t.Error(err)
 	}
-	if got := answer(s, confined, "1"); got != "null" {
-		t.Error(got)
-	}
+	wantAnswer(t, s, confined, "1", "null")
 	f.advance(0)
-	if got := answer(s, confined, "1"); got != "null" {
-		t.Error(got)
-	}
+	wantAnswer(t, s, confined, "1", "null")
 }
 
 // A decision is known for 15 seconds after it was made, to those who have asked and to those who ask again.
@@ -106,16 +103,12 @@ func TestGrace(t *testing.T) {
 	mustAsk(t, s, confined, ask("1", "make"))
 	childtest.Must(t, s.Resolve(user, "1", message.AllowAlways, by, nil))
 	f.advance(Grace - time.Millisecond)
-	if got := answer(s, confined, "1"); got != message.AllowAlways {
-		t.Error(got)
-	}
+	wantAnswer(t, s, confined, "1", message.AllowAlways)
 	if a := mustAsk(t, s, confined, ask("1", "make")); a.Decision == nil || *a.Decision != message.AllowAlways || a.Resolved == 0 || *a.ResolvedBy != by {
 		t.Errorf("%+v", a)
 	}
 	f.advance(time.Millisecond)
-	if got := answer(s, confined, "1"); got != "unknown" {
-		t.Error(got)
-	}
+	wantAnswer(t, s, confined, "1", "unknown")
 	if a := mustAsk(t, s, confined, ask("1", "make")); a.Decision != nil || a.Resolved != 0 { // a new one
 		t.Errorf("%+v", a)
 	}
