@@ -106,8 +106,7 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 		Commands: []policy.CommandRule{policytest.Command("git", []string{"**", "**"})},
 	}), policytest.Machine())
 	var lines []int
-	var all policy.Errors
-	errors.As(err, &all)
+	all, _ := errors.AsType[policy.Errors](err)
 	for _, e := range all {
 		lines = append(lines, e.Position.Line)
 	}
@@ -557,8 +556,7 @@ func TestPositions(t *testing.T) {
 		Match: []policy.SelfTest{{[]string{"git", "x"}, policy.Position{"p.toml", 11, 12}}, {Argv: []string{"git", "y"}}},
 	}}
 	_, err := policy.Compile(policytest.Source(l), policytest.Machine())
-	var all policy.Errors
-	errors.As(err, &all)
+	all, _ := errors.AsType[policy.Errors](err)
 	var got []string
 	for _, e := range all {
 		got = append(got, fmt.Sprintf("%d:%d", e.Position.Line, e.Position.Col))
@@ -585,8 +583,7 @@ func TestHints(t *testing.T) {
 		"dangling":   "write the path of something that exists, or leave the rule out",
 	} {
 		_, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path(path, policy.Read)}}), policytest.Machine())
-		var all policy.Errors
-		if !errors.As(err, &all) || all[0].Hint != want {
+		if all, ok := errors.AsType[policy.Errors](err); !ok || all[0].Hint != want {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -318,8 +318,7 @@ func (w *window) ends(t *testing.T) int {
 	go func() { done <- w.cmd.Wait() }()
 	select {
 	case err := <-done:
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
+		if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 			t.Fatal(err)
 		}
 	case <-time.After(30 * time.Second):

@@ -196,8 +196,7 @@ func TestMistakes(t *testing.T) {
 		} else if err.Error() != m.want {
 			t.Errorf("%.80q:\n got %s\nwant %s", m.policy, err, m.want)
 		}
-		var list policy.Errors
-		if !errors.As(err, &list) {
+		if _, ok := errors.AsType[policy.Errors](err); !ok {
 			t.Errorf("%.80q: the error is a %T", m.policy, err)
 		}
 	}

@@ -137,9 +137,8 @@ func TestWrappedFailures(t *testing.T) {
 		{wrapper, "start the process within the wrapper", 0, errWrapperEnded.Error()},
 	} {
 		_, _, err := runWrapped(t, r.c, nil)
-		var step *forkexec.Error
 		purpose := ""
-		if errors.As(err, &step) {
+		if step, ok := errors.AsType[*forkexec.Error](err); ok {
 			purpose = step.Purpose
 		}
 		if err == nil || purpose != r.purpose || r.errno != 0 && !errors.Is(err, r.errno) || !strings.Contains(err.Error(), r.text) {

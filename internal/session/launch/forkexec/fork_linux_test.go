@@ -170,9 +170,8 @@ func TestFailures(t *testing.T) {
 	}
 	for _, r := range rows {
 		pid, err := r.c.Start()
-		var e *Error
 		doing := ""
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*Error](err); ok {
 			doing = e.Purpose
 		}
 		if pid != 0 || doing != r.doing || !errors.Is(err, r.errno) {
