@@ -90,16 +90,14 @@ func TestCanary(t *testing.T) {
 		}
 	}
 	fake := filepath.Join(t.TempDir(), "bwrap")
-	childtest.Must(t, os.WriteFile(fake, []byte("#!/bin/sh\nwhile [ \"$1\" != -- ]; do [ \"$1\" = --chdir ] && cd \"$2\"; shift; done; shift; exec \"$@\"\n"), 0o755))
-	if err := (Program{Path: fake}).Canary(); err == nil || !strings.Contains(err.Error(), "canary had the results") {
-		t.Error(err)
-	}
-	childtest.Must(t, os.WriteFile(fake, []byte("#!/bin/sh\necho bwrap: No permissions to create new namespace >&2; exit 1\n"), 0o755))
-	if err := (Program{Path: fake}).Canary(); err == nil || !strings.Contains(err.Error(), "No permissions to create new namespace") {
-		t.Error(err)
-	}
-	childtest.Must(t, os.WriteFile(fake, []byte("#!/bin/sh\necho \"bwrap: Can't mount proc on /newroot/proc: Operation not permitted\" >&2; exit 1\n"), 0o755))
-	if err := (Program{Path: fake}).Canary(); err == nil || !strings.Contains(err.Error(), "systempaths=unconfined") {
-		t.Error(err)
+	for script, want := range map[string]string{
+		`while [ "$1" != -- ]; do [ "$1" = --chdir ] && cd "$2"; shift; done; shift; exec "$@"`: "canary had the results",
+		"echo bwrap: No permissions to create new namespace >&2; exit 1":                        "No permissions to create new namespace",
+		`echo "bwrap: Can't mount proc on /newroot/proc: Operation not permitted" >&2; exit 1`:  "systempaths=unconfined",
+	} {
+		childtest.Must(t, os.WriteFile(fake, []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+		if err := (Program{Path: fake}).Canary(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
 	}
 }
