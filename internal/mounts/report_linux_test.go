@@ -40,20 +40,14 @@ func TestSymlinks(t *testing.T) {
 	ws := mountstest.Tree(t, "/var/tmp", os.Getuid(), "hooks/", ".git/")
 	childtest.Must(t, os.Symlink("../hooks", ws+"/.git/hooks"))
 	s := program.New(t, ws, mountstest.Restricted(policy.ProtectOn, mountstest.Rule(".", rwx)))
-	if row := s.Row(t, "protect.1"); row.Status != policy.NotEnforceable || !strings.Contains(row.Why, ".git/hooks is a symlink") {
-		t.Errorf("%+v", row)
-	}
+	s.Want(t, "protect.1", policy.NotEnforceable, ".git/hooks is a symlink")
 }
 
 // TestMissing rejects rules for names that don't exist yet where the session could make them.
 func TestMissing(t *testing.T) {
 	s := program.New(t, mountstest.Tree(t, "/var/tmp", os.Getuid(), "dir/"), mountstest.Layer(mountstest.Rule(".", r|w), mountstest.Rule("later", r), mountstest.Rule("dir", r), mountstest.Rule("dir/later", r)))
-	if row := s.Row(t, "fs.5"); row.Status != policy.NotEnforceable || !strings.Contains(row.Why, "later doesn't exist") {
-		t.Errorf("%+v", row)
-	}
-	if row := s.Row(t, "fs.7"); row.Status != policy.Enforced {
-		t.Errorf("%+v", row)
-	}
+	s.Want(t, "fs.5", policy.NotEnforceable, "later doesn't exist")
+	s.Want(t, "fs.7", policy.Enforced, "")
 }
 
 // TestInseparable rejects what mounts can't take away alone.
@@ -90,9 +84,7 @@ func TestLimit(t *testing.T) {
 		}
 	}
 	s := program.New(t, ws, mountstest.Layer(mountstest.Rule(".", r|w), policy.FSRule{Match: "**/.env"}))
-	if row := s.Row(t, "fs.5"); row.Status != policy.NotEnforceable || !strings.Contains(row.Why, "more than 20000 entries to search, so not every match is covered: 1 is") {
-		t.Errorf("%+v", row)
-	}
+	s.Want(t, "fs.5", policy.NotEnforceable, "more than 20000 entries to search, so not every match is covered: 1 is")
 	if s.Plan.Mode(ws+"/.env") != mounts.Hidden {
 		t.Error(s.Plan.Mounts)
 	}
@@ -131,9 +123,7 @@ func TestManyMatches(t *testing.T) {
 		childtest.Must(t, os.WriteFile(fmt.Sprintf("%s/secret%d", ws, i), nil, 0o666))
 	}
 	s := program.New(t, ws, mountstest.Layer(mountstest.Rule(".", r|w), policy.FSRule{Match: "**/secret*"}, mountstest.Rule("dir/file", r)))
-	if row := s.Row(t, "fs.5"); row.Status != policy.NotEnforceable || !strings.Contains(row.Why, "more entries match than there can be mounts") {
-		t.Errorf("%+v", row)
-	}
+	s.Want(t, "fs.5", policy.NotEnforceable, "more entries match than there can be mounts")
 	if row := s.Row(t, "fs.6"); row.Status != policy.Enforced || s.Plan.Mode(ws+"/dir/file") != mounts.ReadOnly || len(s.Plan.Mounts) > mounts.MaxMounts {
 		t.Errorf("%+v", row)
 	}
@@ -146,9 +136,7 @@ func TestRestored(t *testing.T) {
 	if row := s.Row(t, "fs.5"); row.Status != policy.Enforced || s.Plan.Mode(ws+"/dir") != mounts.ReadOnly {
 		t.Errorf("%+v", row)
 	}
-	if row := s.Row(t, "fs.6"); row.Status != policy.NotEnforceable || !strings.Contains(row.Why, "not just create+delete on") {
-		t.Errorf("%+v", row)
-	}
+	s.Want(t, "fs.6", policy.NotEnforceable, "not just create+delete on")
 }
 
 // TestExemptions covers what a pattern decides on that doesn't have the exemption of the folder it's in, and nothing that a rule exempts.
@@ -157,9 +145,7 @@ func TestExemptions(t *testing.T) {
 	exempt := policy.FSRule{Path: ".", Caps: r | w, Secret: true, Unprotect: true}
 	s := program.New(t, ws, mountstest.Restricted(policy.ProtectOn, exempt))
 	for _, id := range []string{"protect.1", "secrets.1"} {
-		if row := s.Row(t, id); row.Status != policy.Enforced {
-			t.Errorf("%+v", row)
-		}
+		s.Want(t, id, policy.Enforced, "")
 	}
 	if s.Plan.Mode(ws+"/dir/.env") != mounts.ReadWrite || s.Plan.Mode(ws+"/.git/hooks") != mounts.ReadWrite {
 		t.Error(s.Plan.Mounts)
@@ -186,9 +172,7 @@ func TestAuthorities(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"global.fs.5", "global.fs.6", "fs.5", "fs.6"} {
-		if row := s.Row(t, id); row.Status != policy.Enforced {
-			t.Errorf("%+v", row)
-		}
+		s.Want(t, id, policy.Enforced, "")
 	}
 }
 
@@ -202,13 +186,9 @@ func TestLinksLimit(t *testing.T) {
 	if row := s.Row(t, "fs.6"); row.Status != policy.Partly || row.Why != "there are more than 20000 entries to search for hard links" {
 		t.Errorf("%+v", row)
 	}
-	if row := s.Row(t, "fs.5"); row.Status != policy.Enforced {
-		t.Errorf("%+v", row)
-	}
+	s.Want(t, "fs.5", policy.Enforced, "")
 	s = program.New(t, ws, mountstest.Layer(mountstest.Rule(".", r|w), mountstest.Rule("small", r)))
-	if row := s.Row(t, "fs.5"); row.Status != policy.Enforced { // what no rule masks isn't searched
-		t.Errorf("%+v", row)
-	}
+	s.Want(t, "fs.5", policy.Enforced, "") // what no rule masks isn't searched
 }
 
 // TestManyLinks names one of the files with hard links, and their number. A folder that is seen twice by a bind mount has its names once.

@@ -180,3 +180,11 @@ func (s *Session) Row(t testing.TB, id string) policy.Enforceability {
 	t.Fatalf("no row %s", id)
 	return policy.Enforceability{}
 }
+
+// Want checks the status of a rule and a part of the reason.
+func (s *Session) Want(t testing.TB, id string, status policy.Status, why string) {
+	t.Helper()
+	if row := s.Row(t, id); row.Status != status || !strings.Contains(row.Why, why) {
+		t.Errorf("%+v, want %v, %q", row, status, why)
+	}
+}

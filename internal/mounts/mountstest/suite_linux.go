@@ -144,9 +144,7 @@ func (p *Program) aliases(t *testing.T) {
 	childtest.Must(t, unix.Mount(ws+"/dir", ws+"/alias", "", unix.MS_BIND, ""))
 	defer func() { childtest.Must(t, unix.Unmount(ws+"/alias", unix.MNT_DETACH)) }()
 	s := p.New(t, ws, Layer(Rule(".", r|w), Rule("dir/sub", r)))
-	if row := s.Row(t, "fs.5"); row.Status != policy.Enforced {
-		t.Errorf("%+v", row)
-	}
+	s.Want(t, "fs.5", policy.Enforced, "")
 	got := s.Run(t, p.Users[0], "write|file", "read|alias/sub/file", "create|alias/new", "write|dir/sub/file", "write|alias/sub/file", "create|alias/sub/new",
 		"rename|alias/sub|alias/moved")
 	for op, errno := range got {
