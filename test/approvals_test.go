@@ -1,13 +1,11 @@
 package test
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -111,19 +109,7 @@ type shownSession struct {
 	home, path string
 	uid        int
 	ids        []string // of pending approvals
-	out        screen
-}
-
-// screen is the output of all commands.
-type screen struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
+	out        childtest.Output
 }
 
 func (s *shownSession) command(text string) *exec.Cmd {
@@ -139,7 +125,7 @@ func (s *shownSession) command(text string) *exec.Cmd {
 // run runs the commands of a block, and returns what a person would see.
 func (s *shownSession) run(block string) (seen string, commands int) {
 	var waiting *exec.Cmd
-	var other screen // what the other terminal shows
+	var other childtest.Output // what the other terminal shows
 	for part := range strings.SplitSeq(strings.TrimPrefix(block, "$ "), "\n$ ") {
 		shown, _, _ := strings.Cut(strings.TrimSuffix(part, "\n"), "\n")
 		text, background := strings.CutSuffix(shown, " &")
@@ -160,14 +146,14 @@ func (s *shownSession) run(block string) (seen string, commands int) {
 		_ = cmd.Run()
 		if waiting != nil && strings.Contains(text, "approvals ") && !strings.Contains(text, " list") {
 			_ = waiting.Wait()
-			_, _ = s.out.Write(other.b.Bytes())
+			_, _ = s.out.Write([]byte(other.String()))
 			waiting = nil
 		}
 	}
 	if waiting != nil {
 		_ = waiting.Process.Kill()
 	}
-	return strings.ReplaceAll(s.out.b.String(), s.home, "/home/ann"), commands
+	return strings.ReplaceAll(s.out.String(), s.home, "/home/ann"), commands
 }
 
 // await waits until an approval is pending.
@@ -182,5 +168,5 @@ func (s *shownSession) await() {
 			return
 		}
 	}
-	s.t.Fatalf("no approval is pending; so far:\n%s", s.out.b.String())
+	s.t.Fatalf("no approval is pending; so far:\n%s", s.out.String())
 }

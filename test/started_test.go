@@ -7,8 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // TestGettingStarted runs the commands of docs/getting-started.md and README.md, as an ordinary user with a new home, and compares
@@ -22,11 +20,7 @@ func TestGettingStarted(t *testing.T) {
 func doShown(t *testing.T, page string, commands int) {
 	t.Helper()
 	bin := toolguard(t)
-	users := childtest.Users()
-	uid := users[len(users)-1]
-	if uid == 0 {
-		t.Skip("needs an ordinary user")
-	}
+	uid := ordinaryUser(t)
 	home := filepath.Join(t.TempDir(), "ann")
 	for name, text := range map[string]string{".ssh/id_ed25519": "a key\n", "notes/todo.md": "the list\n", "project/go.mod": "module x\n"} {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o755))

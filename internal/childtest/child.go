@@ -79,12 +79,26 @@ func Run[Answer any](t testing.TB, uid int, order any) (answer Answer) {
 	return answer
 }
 
-// Users returns the users that a test can run children as: the current one, and nobody if the test is root.
-func Users() []int {
+// User is a user that a test can run children as.
+type User struct {
+	Name string
+	ID   int
+}
+
+// NamedUsers returns the users that a test can run children as: the current one, and nobody if the test is root.
+func NamedUsers() []User {
 	if os.Getuid() == 0 {
-		return []int{0, 65534}
+		return []User{{"root", 0}, {"nobody", 65534}}
 	}
-	return []int{os.Getuid()}
+	return []User{{"user", os.Getuid()}}
+}
+
+// Users returns the IDs of NamedUsers.
+func Users() (ids []int) {
+	for _, u := range NamedUsers() {
+		ids = append(ids, u.ID)
+	}
+	return ids
 }
 
 // Account returns an ordinary user with an account and a home, as which programs such as firejail run; ok is false if there is none.

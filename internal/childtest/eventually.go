@@ -2,9 +2,12 @@ package childtest
 
 import "time"
 
-// Eventually waits until a condition holds. It returns false if the condition doesn't hold within a minute, which is far above the time that tests need.
-func Eventually(holds func() bool) bool {
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+// Eventually is Within a minute, which is far above the time that tests need.
+func Eventually(holds func() bool) bool { return Within(time.Minute, holds) }
+
+// Within waits for a condition, and reports whether it became true in time.
+func Within(limit time.Duration, is func() bool) bool {
+	for end := time.Now().Add(limit); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			return false
 		}

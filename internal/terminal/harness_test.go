@@ -205,10 +205,8 @@ func (s *server) decisions() int {
 
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("waited in vain for ", what)
-		}
+	if !childtest.Within(30*time.Second, done) {
+		t.Fatal("waited in vain for ", what)
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // victim starts a process of the same user outside the session, and names it and its sockets for the row.
@@ -182,7 +184,7 @@ func eventsFile(t *testing.T, s *scene, _ *exec.Cmd) {
 	must(t, err)
 	must(t, f.Close())
 	if os.Getuid() == 0 {
-		must(t, os.Chown(s.vars["EVENTS"], s.user.uid, s.user.uid))
+		must(t, os.Chown(s.vars["EVENTS"], s.user.ID, s.user.ID))
 	}
 }
 
@@ -267,11 +269,12 @@ func outside(t *testing.T, comm, inside string) []byte {
 
 // removeGroup removes a control group, whose ended processes count for a moment.
 func removeGroup(group string) error {
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if err := os.Remove(group); !errors.Is(err, unix.EBUSY) || time.Now().After(end) {
-			return err
-		}
-	}
+	var err error
+	childtest.Within(time.Minute, func() bool {
+		err = os.Remove(group)
+		return !errors.Is(err, unix.EBUSY)
+	})
+	return err
 }
 
 // mounts puts a tmpfs and an overlay beneath $DIR/mnt.

@@ -171,7 +171,7 @@ func confined(t *testing.T, a attack, s *scene) map[string]string {
 func TestRingsStayDenied(t *testing.T) {
 	a := attack{prog: "io_uring", tries: []try{{"setup", ok, "ENOSYS", callEvent("io_uring_setup").by("seccomp.io_uring")}}}
 	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) {
+		t.Run(u.Name, func(t *testing.T) {
 			s := newScene(t, u, landlock, ringsGranted)
 			s.compare(t, "setup", s.run(t, a, s.command(a)), ok)
 			confined(t, a, s)
@@ -246,9 +246,9 @@ func each(t *testing.T, b *backend, f func(*testing.T, attack, *scene)) { eachOf
 
 func eachOf(t *testing.T, users []user, b *backend, f func(*testing.T, attack, *scene)) {
 	for _, u := range users {
-		t.Run(u.name, func(t *testing.T) {
+		t.Run(u.Name, func(t *testing.T) {
 			for _, a := range b.rows() {
-				if a.notRoot && u.uid == 0 {
+				if a.notRoot && u.ID == 0 {
 					continue
 				}
 				t.Run(a.prog, func(t *testing.T) {
@@ -306,10 +306,10 @@ func (s *scene) run(t *testing.T, a attack, argv []string) map[string]string {
 }
 
 func (s *scene) credential() *syscall.Credential {
-	if s.user.uid == os.Getuid() {
+	if s.user.ID == os.Getuid() {
 		return nil
 	}
-	return &syscall.Credential{Uid: uint32(s.user.uid), Gid: uint32(s.user.uid)}
+	return &syscall.Credential{Uid: uint32(s.user.ID), Gid: uint32(s.user.ID)}
 }
 
 // results reads the lines that src/attack.h describes.
@@ -337,7 +337,7 @@ func results(t *testing.T, stdout, stderr string) map[string]string {
 func (s *scene) compare(t *testing.T, name string, got map[string]string, want string) {
 	t.Helper()
 	root, ordinary, both := strings.Cut(want, " / nobody ")
-	if want = root; both && s.user.uid != 0 {
+	if want = root; both && s.user.ID != 0 {
 		want = ordinary
 	}
 	result, there := got[name]

@@ -35,7 +35,7 @@ var (
 			return list
 		},
 		reported: func(u user, w wanted) bool { // other users can't read the records: a stated gap
-			return u.uid == 0 && w.who != "nobody" && landlockABI() >= 7 && auditMissing() == ""
+			return u.ID == 0 && w.who != "nobody" && landlockABI() >= 7 && auditMissing() == ""
 		},
 		flags: func(user) []string { return []string{"--backend", "landlock"} },
 	}
@@ -51,10 +51,10 @@ var (
 			return list
 		},
 		reported: func(u user, w wanted) bool {
-			return (w.who == "" || w.who == u.name) && (w.below == 0 || landlockABI() < w.below)
+			return (w.who == "" || w.who == u.Name) && (w.below == 0 || landlockABI() < w.below)
 		},
 		flags: func(u user) []string {
-			if u.uid == 0 {
+			if u.ID == 0 {
 				return []string{"--backend", "bpf", "--daemon", "none"}
 			}
 			return []string{"--backend", "bpf", "--daemon", "require"}

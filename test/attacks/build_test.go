@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // built is where the binary and the programs are; it's filled once, on first use.
@@ -23,23 +25,12 @@ var built struct {
 // TestMain builds into a folder of its own, or into the one that TOOLGUARD_BUILT names: that one is kept, and what is in
 // it already isn't built again, which serves machines without compilers.
 func TestMain(m *testing.M) {
-	built.toolguard = unlessThere("toolguard", buildToolguard)
+	built.toolguard = unlessThere("toolguard", func() error { return childtest.Build(built.dir, "toolguard") })
 	built.programs = unlessThere("programs", buildPrograms)
-	if built.dir = os.Getenv("TOOLGUARD_BUILT"); built.dir != "" {
-		os.Exit(m.Run())
-	}
-	dir, err := os.MkdirTemp("/tmp", "toolguard-attacks-bin-")
-	if err == nil {
-		err = os.Chmod(dir, 0o755)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	built.dir = dir
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(childtest.WithPrograms(func(dir string) int {
+		built.dir = dir
+		return m.Run()
+	}))
 }
 
 func unlessThere(name string, build func() error) func() error {
@@ -66,15 +57,6 @@ func programs(t *testing.T) string {
 	}
 	must(t, built.programs())
 	return filepath.Join(built.dir, "programs")
-}
-
-func buildToolguard() error {
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", built.dir+"/toolguard", "../../cmd/toolguard")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build toolguard: %w\n%s", err, out)
-	}
-	return nil
 }
 
 // buildPrograms compiles the C programs, as many at once as there are processors, and copies the scripts.

@@ -16,19 +16,9 @@ import (
 
 var must = childtest.Must
 
-// user is the user that runs an attack.
-type user struct {
-	name string
-	uid  int
-}
+type user = childtest.User
 
-// users are root and the user nobody where the tests run as root, else the current user.
-func users() []user {
-	if os.Getuid() == 0 {
-		return []user{{"root", 0}, {"nobody", 65534}}
-	}
-	return []user{{"user", os.Getuid()}}
-}
+var users = childtest.NamedUsers
 
 // account is an ordinary user with an account, which firejail asks for.
 func account(t *testing.T) user {
@@ -37,7 +27,7 @@ func account(t *testing.T) user {
 	if !ok {
 		t.Skip("needs the account of an ordinary user")
 	}
-	return user{"nobody", uid} // the name by which rows know ordinary users
+	return user{Name: "nobody", ID: uid} // the name by which rows know ordinary users
 }
 
 // scene is the small world that one run of an attack happens in. All of it belongs to the user, so that nothing but
@@ -177,7 +167,7 @@ func (s *scene) own(t *testing.T, top string) {
 		if err != nil || os.Getuid() != 0 || p == s.vars["SETUID"] {
 			return err
 		}
-		return os.Lchown(p, s.user.uid, s.user.uid)
+		return os.Lchown(p, s.user.ID, s.user.ID)
 	}))
 	must(t, os.Chmod(s.vars["SETUID"], 0o755|fs.ModeSetuid))
 }

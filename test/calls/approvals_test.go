@@ -48,11 +48,11 @@ func TestApprovals(t *testing.T) {
 		fails(t, s.outside, 404, "POST", message.Approvals+"/nothing", `{"decision":"deny"}`)
 		get[message.Decided](t, s.outside, "POST", message.Approvals+"/"+id, `{"decision":"deny"}`)
 		s.denied(t, read[message.State](t, s.inside.wait(t, waiter)), "approval_denied")
-		if st := after(t, s.inside, "1", 0); !strings.Contains(st.Answer.Message, fmt.Sprintf("a person denied it (user %d, api)", p.user.id)) {
+		if st := after(t, s.inside, "1", 0); !strings.Contains(st.Answer.Message, fmt.Sprintf("a person denied it (user %d, api)", p.user.ID)) {
 			t.Errorf("the answer doesn't show who denied it: %s", show(st.Answer))
 		}
 		e := s.event(t, "approval", "what=decided", "decision=deny", "approval="+id, "call=1", "via=api")
-		if by := e.Actor.Process; by.User.UID != fmt.Sprint(p.user.id) || by.PID != s.outside.pid || by.File.Path != self {
+		if by := e.Actor.Process; by.User.UID != fmt.Sprint(p.user.ID) || by.PID != s.outside.pid || by.File.Path != self {
 			t.Errorf("the event doesn't show who decided: %+v: %s", by, e.text)
 		}
 		for _, d := range []string{message.Deny, message.AllowOnce} {

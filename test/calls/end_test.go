@@ -77,7 +77,7 @@ func TestSocketFiles(t *testing.T) {
 		for file, mode := range map[string]os.FileMode{s.socket: 0o600, filepath.Dir(s.socket): 0o700} {
 			info, err := os.Lstat(file)
 			must(t, err)
-			if st := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != mode || st.Uid != p.user.id {
+			if st := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != mode || int(st.Uid) != p.user.ID {
 				t.Errorf("%s: %s, user %d", file, info.Mode(), st.Uid)
 			}
 		}
@@ -88,7 +88,7 @@ func TestSocketFiles(t *testing.T) {
 		if err := os.Symlink("run", filepath.Join(p.run, "toolguard")); err != nil { // where the tests look for it
 			t.Fatal(err)
 		}
-		must(t, os.Lchown(filepath.Join(p.run, "toolguard"), int(p.user.id), int(p.user.id)))
+		must(t, os.Lchown(filepath.Join(p.run, "toolguard"), p.user.ID, p.user.ID))
 		s = p.again(t)
 		runs(t, submit(t, s.outside, bash("1", "ls")))
 	})

@@ -55,7 +55,7 @@ func (s *session) grants(t *testing.T, path, body string) *message.Decided {
 	}
 	what := map[bool]string{true: "denied", false: "given"}[*d.Decision == message.Deny]
 	e := s.event(t, "grant", "what="+what, "approval="+a.ID, "target="+path)
-	if by := e.Actor.Process; by.PID != s.outside.pid || by.User.UID != fmt.Sprint(s.user.id) || e.Unmapped.Extra["effect"] != d.Effect {
+	if by := e.Actor.Process; by.PID != s.outside.pid || by.User.UID != fmt.Sprint(s.user.ID) || e.Unmapped.Extra["effect"] != d.Effect {
 		t.Errorf("%s", e.text)
 	}
 	return d
@@ -166,7 +166,7 @@ func TestHostDenies(t *testing.T) {
 	p.wrap = []string{
 		needs(t, "unshare"), "--mount", "--propagation", "private", needs(t, "sh"), "-c",
 		`mkdir -p /etc/toolguard && mount -t tmpfs -o mode=755 none /etc/toolguard && mkdir /etc/toolguard/policy.d && echo "$1" > /etc/toolguard/policy.d/host.toml && shift &&
-exec setpriv --reuid "$0" --regid "$0" --clear-groups "$@"`, fmt.Sprint(p.user.id), host,
+exec setpriv --reuid "$0" --regid "$0" --clear-groups "$@"`, fmt.Sprint(p.user.ID), host,
 	}
 	needs(t, "setpriv")
 	s := p.start(t, grantee)

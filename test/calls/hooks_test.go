@@ -3,6 +3,7 @@
 package calls
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -73,7 +74,7 @@ func TestBeforeHooks(t *testing.T) {
 			switch h.reason {
 			case "":
 				runs(t, st)
-				if want := cmpOr(h.arguments, `{"x":1}`); string(st.Arguments) != want {
+				if want := cmp.Or(h.arguments, `{"x":1}`); string(st.Arguments) != want {
 					t.Errorf("%s: its arguments are %s", h.name, st.Arguments)
 				}
 			case "ask":
@@ -94,13 +95,6 @@ func TestBeforeHooks(t *testing.T) {
 			}
 		}
 	})
-}
-
-func cmpOr(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
 }
 
 // logging is a hook that appends what it gets to policy/NAME.log, and answers.

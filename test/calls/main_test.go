@@ -3,8 +3,8 @@
 package calls
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,66 +30,25 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(withBinaries(m))
-}
-
-// withBinaries builds toolguard and toolguard-ship. On a machine without compilers it uses those in the folder TOOLGUARD_BUILT.
-func withBinaries(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "calls-test-")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		panic(err)
-	}
-	self = filepath.Join(dir, "agent")
-	if err := copyProgram("/proc/self/exe", self); err != nil {
-		panic(err)
-	}
-	if built := os.Getenv("TOOLGUARD_BUILT"); built != "" {
+	os.Exit(childtest.WithPrograms(func(built string) int {
 		binary = filepath.Join(built, "toolguard")
+		dir, err := os.MkdirTemp("", "calls-test-")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		self = filepath.Join(dir, "agent")
+		program, err := os.ReadFile("/proc/self/exe")
+		if err := errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(self, program, 0o755)); err != nil {
+			panic(err)
+		}
 		return m.Run()
-	}
-	binary = filepath.Join(dir, "toolguard")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir, "../../cmd/toolguard", "../../cmd/toolguard-ship")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
+	}, "toolguard", "toolguard-ship"))
 }
 
-func copyProgram(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	return out.Close()
-}
+type user = childtest.User
 
-// user is the user of a session.
-type user struct {
-	name string
-	id   uint32
-}
-
-// users are root and an ordinary user for root, else the current user.
-func users() []user {
-	if os.Geteuid() == 0 {
-		return []user{{"root", 0}, {"nobody", 65534}}
-	}
-	return []user{{"user", uint32(os.Geteuid())}}
-}
+var users = childtest.NamedUsers
 
 // ordinary is the last of them: an ordinary user, as which most tests run.
 func ordinary() user {
@@ -101,7 +60,7 @@ func ordinary() user {
 func eachUser(t *testing.T, test func(t *testing.T, p *fixture)) {
 	t.Helper()
 	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) { test(t, newFixture(t, u)) })
+		t.Run(u.Name, func(t *testing.T) { test(t, newFixture(t, u)) })
 	}
 }
 
@@ -109,14 +68,7 @@ func eachUser(t *testing.T, test func(t *testing.T, p *fixture)) {
 const patience = 2 * time.Minute
 
 // eventually waits for a condition, and reports whether it became true.
-func eventually(is func() bool) bool {
-	for end := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			return false
-		}
-	}
-	return true
-}
+func eventually(is func() bool) bool { return childtest.Within(patience, is) }
 
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -140,10 +92,10 @@ func newFixture(t *testing.T, u user) *fixture {
 	p := &fixture{user: u, dir: dir, home: dir + "/home", run: dir + "/run", workspace: dir + "/workspace", in: dir + "/policy"}
 	for _, d := range []string{p.home, p.run, p.workspace, p.in} {
 		must(t, os.Mkdir(d, 0o700))
-		must(t, os.Chown(d, int(u.id), int(u.id)))
+		must(t, os.Chown(d, u.ID, u.ID))
 	}
 	must(t, os.Chmod(dir, 0o755))
-	must(t, os.Chown(dir, int(u.id), int(u.id)))
+	must(t, os.Chown(dir, u.ID, u.ID))
 	return p
 }
 
@@ -163,7 +115,7 @@ func (p *fixture) write(t *testing.T, name, text string) string {
 	}
 	must(t, os.Chmod(temp, mode))
 	for d := temp; len(d) > len(p.dir); d = filepath.Dir(d) {
-		must(t, os.Lchown(d, int(p.user.id), int(p.user.id)))
+		must(t, os.Lchown(d, p.user.ID, p.user.ID))
 	}
 	must(t, os.Rename(temp, path))
 	return path
@@ -183,10 +135,10 @@ func (p *fixture) command(argv ...string) *exec.Cmd {
 func (p *fixture) as(u user, argv ...string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = p.workspace
-	cmd.Env = append([]string{"PATH=" + searchPath, "HOME=" + p.home, "XDG_RUNTIME_DIR=" + p.run, "LANG=C.UTF-8", "USER=" + p.user.name}, p.env...)
+	cmd.Env = append([]string{"PATH=" + searchPath, "HOME=" + p.home, "XDG_RUNTIME_DIR=" + p.run, "LANG=C.UTF-8", "USER=" + p.user.Name}, p.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: u.id, Gid: u.id, Groups: daemontest.Group()}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(u.ID), Gid: uint32(u.ID), Groups: daemontest.Group()}
 	}
 	cmd.WaitDelay = patience
 	return cmd
@@ -205,14 +157,7 @@ func needs(t *testing.T, program string) string {
 }
 
 // processes counts those that have mark in their command line.
-func processes(t *testing.T, mark string) (n int) {
+func processes(t *testing.T, mark string) int {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	must(t, err)
-	for _, f := range files {
-		if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), mark) {
-			n++
-		}
-	}
-	return n
+	return len(childtest.Processes(t, mark))
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/tool/message"
 )
 
@@ -39,28 +40,10 @@ type session struct {
 	inside, outside *agent
 	socket          string // of those outside
 	events          string
-	stderr          *lockedBuffer
+	stderr          *childtest.Output
 	ended           chan struct{}
 
 	stopping sync.Once
-}
-
-// lockedBuffer is a buffer that may be read while a command writes it.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // policy writes the policy that is base and more.
@@ -97,7 +80,7 @@ func (p *fixture) again(t *testing.T, flags ...string) *session {
 	t.Helper()
 	sessions.Lock()
 	sessions.n++
-	s := &session{fixture: p, stderr: new(lockedBuffer), ended: make(chan struct{}), events: filepath.Join(p.in, fmt.Sprintf("events-%d.jsonl", sessions.n))}
+	s := &session{fixture: p, stderr: new(childtest.Output), ended: make(chan struct{}), events: filepath.Join(p.in, fmt.Sprintf("events-%d.jsonl", sessions.n))}
 	sessions.Unlock()
 	s.cmd = p.exec(s.events, flags...)
 	s.cmd.Stderr = s.stderr

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,31 +40,16 @@ var (
 	sharing sync.Mutex
 )
 
-func TestMain(m *testing.M) { os.Exit(withBinaries(m)) }
-
-// withBinaries runs the tests with new binaries, or those in TOOLGUARD_BUILT on a machine without compilers.
-func withBinaries(m *testing.M) int {
-	defer endShared()
+func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "2"); err != nil { // also on one processor: parallel tests mostly wait
 		panic(err)
 	}
-	if built = os.Getenv("TOOLGUARD_BUILT"); built != "" {
+	os.Exit(childtest.WithPrograms(func(dir string) int {
+		defer endShared()
+		built = dir
 		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "daemon-test-")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	built = dir
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir, "../../cmd/toolguard", "../../cmd/toolguardd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
+	}, "toolguard", "toolguardd"))
 }
 
 // server is a running toolguardd.
@@ -140,10 +124,8 @@ func (s *server) stop(sig syscall.Signal) { daemontest.Stop(s.Cmd, sig) }
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within five minutes: %s", what)
-		}
+	if !childtest.Within(5*time.Minute, is) {
+		t.Fatalf("not within five minutes: %s", what)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/version"
 )
 
@@ -46,10 +47,8 @@ func (m *machine) fails(command string) string {
 
 func (m *machine) eventually(what string, is func() bool) {
 	m.Helper()
-	for end := time.Now().Add(5 * time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			m.Fatalf("never happened: %s\n%s", what, m.sh("journalctl -q -o cat -u toolguardd | tail -50; systemctl status --no-pager toolguardd; tail /tmp/session.log"))
-		}
+	if !childtest.Within(5*time.Minute, is) {
+		m.Fatalf("never happened: %s\n%s", what, m.sh("journalctl -q -o cat -u toolguardd | tail -50; systemctl status --no-pager toolguardd; tail /tmp/session.log"))
 	}
 }
 

@@ -5,7 +5,6 @@ package gate
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,28 +23,10 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == measureArg {
 		os.Exit(measured(os.Args[2:]))
 	}
-	os.Exit(withBinary(m))
-}
-
-// withBinary builds toolguard. On a machine without compilers it uses the one in the folder TOOLGUARD_BUILT.
-func withBinary(m *testing.M) int {
-	if dir := os.Getenv("TOOLGUARD_BUILT"); dir != "" {
+	os.Exit(childtest.WithPrograms(func(dir string) int {
 		binary = filepath.Join(dir, "toolguard")
 		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "gate-test-")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "toolguard")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "../../cmd/toolguard")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
+	}, "toolguard"))
 }
 
 // outcome is what a command printed, and its exit status.

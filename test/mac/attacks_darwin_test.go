@@ -3,38 +3,24 @@ package mac
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // binary is toolguard as it is built for users, with egress alongside.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
-
-// withBinary builds the programs, or uses those in the folder TOOLGUARD_BUILT.
-func withBinary(m *testing.M) int {
-	dir := os.Getenv("TOOLGUARD_BUILT")
-	if dir == "" {
-		var err error
-		if dir, err = os.MkdirTemp("", "mac-test-"); err != nil {
-			panic(err)
-		}
-		defer os.RemoveAll(dir)
-		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir, "../../cmd/toolguard", "../../cmd/toolguard-egress")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-			return 1
-		}
-	}
-	binary = filepath.Join(dir, "toolguard")
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(childtest.WithPrograms(func(dir string) int {
+		binary = filepath.Join(dir, "toolguard")
+		return m.Run()
+	}, "toolguard", "toolguard-egress"))
 }
 
 // outcome is how a command ended.

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/daemontest"
 	"github.com/toolguard/toolguard/internal/nettest"
 )
@@ -297,7 +298,7 @@ func (x *client) test(t *testing.T, uid uint32) {
 	for _, r := range denied {
 		t.Logf("%s: %s", s.timed(r.line, r.want), r.denial)
 		var all []reported
-		if !waitFor(defaultTimeout, func() bool { all = p.denials(); return has(all, r.denial) }) {
+		if !childtest.Within(defaultTimeout, func() bool { all = p.denials(); return has(all, r.denial) }) {
 			t.Errorf("%s: no event %q among %q", r.line, r.denial, all)
 		}
 	}

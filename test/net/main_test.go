@@ -41,10 +41,7 @@ func run(m *testing.M) int {
 		return m.Run()
 	}
 	if dir := os.Getenv(inNamespaces); dir != "" {
-		binary = filepath.Join(dir, "toolguard")
-		if built := os.Getenv("TOOLGUARD_BUILT"); built != "" {
-			binary = filepath.Join(built, "toolguard")
-		}
+		binary = filepath.Join(os.Getenv("TOOLGUARD_BUILT"), "toolguard")
 		if out, _ := exec.Command(binary, "doctor", "--verbose").Output(); !regexp.MustCompile(`(?m)^\s*yes +network programs`).Match(out) {
 			missing = "the requirements that doctor names for the network"
 			return m.Run()
@@ -59,21 +56,18 @@ func run(m *testing.M) int {
 		unix.Umask(0o077) // toolguard must set the mode of files for other users itself
 		return m.Run()
 	}
+	return childtest.WithPrograms(runApart, "toolguard", "toolguardd")
+}
+
+// runApart runs the tests in namespaces of their own, with a folder for their files.
+func runApart(built string) int {
 	dir, err := os.MkdirTemp("", "net-test-")
 	if err != nil {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	if os.Getenv("TOOLGUARD_BUILT") == "" {
-		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir, "../../cmd/toolguard", "../../cmd/toolguardd")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-			return 1
-		}
-	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), inNamespaces+"="+dir)
+	cmd.Env = append(os.Environ(), inNamespaces+"="+dir, "TOOLGUARD_BUILT="+built)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS}
 	var exit *exec.ExitError

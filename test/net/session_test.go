@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // fixture is a workspace with a policy.
@@ -244,19 +246,9 @@ const defaultTimeout = 2 * time.Minute
 // untilFor is until with another time-out.
 func untilFor(t testing.TB, patience time.Duration, what string, is func() bool) {
 	t.Helper()
-	if !waitFor(patience, is) {
+	if !childtest.Within(patience, is) {
 		t.Fatalf("%s: not in %s", what, patience)
 	}
-}
-
-// waitFor waits for a condition and reports whether it became true.
-func waitFor(patience time.Duration, is func() bool) bool {
-	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			return false
-		}
-	}
-	return true
 }
 
 func exists(file string) bool {

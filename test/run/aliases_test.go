@@ -20,7 +20,7 @@ func TestAliases(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount")
 	}
-	p := newFixture(t, user{"root", 0})
+	p := newFixture(t, user{Name: "root"})
 	data, mnt := filepath.Join(p.home, "data"), filepath.Join(p.workspace, "mnt")
 	p.write(t, "../home/data/f", "before")
 	p.write(t, "mnt/under", "")

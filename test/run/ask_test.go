@@ -31,7 +31,7 @@ func (y *terminal) key(t *testing.T, key, want string) {
 func TestAsk(t *testing.T) {
 	needs(t, "bash")
 	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) {
+		t.Run(u.Name, func(t *testing.T) {
 			p := newFixture(t, u)
 			secret := filepath.Join(p.home, "secret")
 			must(t, os.WriteFile(secret, []byte("secret text\n"), 0o644))
@@ -39,7 +39,7 @@ func TestAsk(t *testing.T) {
 			policy := filepath.Join(filepath.Dir(p.workspace), "policy.toml")
 			must(t, os.WriteFile(policy, fmt.Appendf(nil, askPolicy, filepath.Dir(binary)), 0o644))
 			daemon := ""
-			if u.id == 0 {
+			if u.ID == 0 {
 				daemon = "--daemon none "
 			}
 			cmd := p.command("bash", "--norc", "--noprofile", "-i")
@@ -83,7 +83,7 @@ func TestAsk(t *testing.T) {
 			y.types(t, "fg\n", "fg")
 			y.types(t, "stty size; exit 7\n", `(?s)\d+ \d+.*prompt> `)
 			y.types(t, "echo code=$?\n", "code=7")
-			if u.id == 0 { // what was given for the next start
+			if u.ID == 0 { // what was given for the next start
 				y.types(t, binary+" exec --quiet "+daemon+"--workspace . --policy ../policy.toml -- cat "+secret+"\n", "secret text")
 			}
 		})

@@ -135,11 +135,11 @@ var badInputs = []badInput{
 func TestBadInputs(t *testing.T) {
 	needsNamespaces(t)
 	for _, x := range badInputs {
-		for _, who := range []user{{"root", 0}, {"user", 54320}} {
-			if x.who != "" && x.who != who.name {
+		for _, who := range []user{{Name: "root"}, {Name: "user", ID: 54320}} {
+			if x.who != "" && x.who != who.Name {
 				continue
 			}
-			t.Run(x.name+"/"+who.name, func(t *testing.T) {
+			t.Run(x.name+"/"+who.Name, func(t *testing.T) {
 				p := newFixture(t, who)
 				start := time.Now()
 				out := p.inNamespace(t, x.setUp, x.command)
@@ -206,8 +206,8 @@ func TestOddStarts(t *testing.T) {
 		{"a folder that can't be read", "mkdir -p d/e; chmod 777 d/e; chmod 711 d", `cd d/e; $tg exec --quiet -- touch ran; mv ran ../..`},
 		{"toolguardd is gone", socket + `python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("toolguard.sock")'`, "$tg exec --quiet" + touch},
 	} {
-		for _, who := range []user{{"root", 0}, {"user", 54320}} {
-			t.Run(x.name+"/"+who.name, func(t *testing.T) {
+		for _, who := range []user{{Name: "root"}, {Name: "user", ID: 54320}} {
+			t.Run(x.name+"/"+who.Name, func(t *testing.T) {
 				p := newFixture(t, who)
 				out := p.inNamespace(t, x.setUp, x.command)
 				if _, err := os.Lstat(filepath.Join(p.workspace, "ran")); err != nil || out != (outcome{}) {
@@ -221,7 +221,7 @@ func TestOddStarts(t *testing.T) {
 // Where the Go runtime itself lacks a resource, it ends with its own message, and nothing is started.
 func TestTooLittleForTheRuntime(t *testing.T) {
 	needsNamespaces(t)
-	p := newFixture(t, user{"user", 54320})
+	p := newFixture(t, user{Name: "user", ID: 54320})
 	out := p.inNamespace(t, "", "prlimit --as=100000000 $tg exec"+touch)
 	if _, err := os.Lstat(filepath.Join(p.workspace, "ran")); err == nil || out.code != 2 || !strings.HasPrefix(out.stderr, "fatal error: ") {
 		t.Errorf("%v, %+v", err, out)
@@ -245,7 +245,7 @@ func (p fixture) inNamespace(t *testing.T, setUp, command string) outcome {
 		setUp = ":"
 	}
 	script := asUser + "\n(" + setUp + ")\n" + `AS sh -c "$command"`
-	cmd := (fixture{user{"root", 0}, p.home, p.workspace}).command("unshare", "--mount", "sh", "-c", script)
-	cmd.Env = append(cmd.Env, "tg="+binary, "imposter="+imposter, "command="+command, "uid="+fmt.Sprint(p.user.id))
+	cmd := (fixture{user{Name: "root"}, p.home, p.workspace}).command("unshare", "--mount", "sh", "-c", script)
+	cmd.Env = append(cmd.Env, "tg="+binary, "imposter="+imposter, "command="+command, "uid="+fmt.Sprint(p.user.ID))
 	return run(t, cmd)
 }

@@ -67,9 +67,9 @@ func TestBegins(t *testing.T) {
 		{"setting", "", "daemon = require", nil, []string{"exec.toml:1", `daemon = "require" or`}, true},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			who := user{"nobody", 65534}
+			who := user{Name: "nobody", ID: 65534}
 			if x.socket == "none, user namespace" {
-				who = user{"dev", 1000} // there, root's files seem to be nobody's
+				who = user{Name: "dev", ID: 1000} // there, root's files seem to be nobody's
 			}
 			p := newFixture(t, who)
 			p.write(t, "../readonly.toml", "version = 1\nextends = [\"preset:readonly\"]\n[access]\nsecrets = false\n")
@@ -79,7 +79,7 @@ func TestBegins(t *testing.T) {
 				own, x.socket = append(own, "--pid", "--fork", "--mount-proc"), ""
 			}
 			argv := append(append([]string{binary, "exec"}, x.flags...), "--", "sh", "-c", "echo ran")
-			cmd := (fixture{user{"root", 0}, p.home, p.workspace}).command(append(append(own, "sh", "-c", sockets, "sh"), argv...)...)
+			cmd := (fixture{user{Name: "root"}, p.home, p.workspace}).command(append(append(own, "sh", "-c", sockets, "sh"), argv...)...)
 			switch x.socket {
 			case "none, user namespace":
 				own = append([]string{"unshare", "--user", "--map-user=1000", "--map-group=1000"}, argv...)
@@ -93,7 +93,7 @@ func TestBegins(t *testing.T) {
 				cmd.Env = append(cmd.Env, "FAKE="+fake)
 				x.socket = ""
 			}
-			cmd.Env = append(cmd.Env, "SOCKET="+x.socket, "SETTING="+x.setting, "AS="+fmt.Sprint(who.id), "USER="+who.name)
+			cmd.Env = append(cmd.Env, "SOCKET="+x.socket, "SETTING="+x.setting, "AS="+fmt.Sprint(who.ID), "USER="+who.Name)
 			out := run(t, cmd)
 			if x.fails != (out.code == 125) || x.fails == (out.stdout == "ran\n") {
 				t.Errorf("%+v", out)

@@ -43,9 +43,9 @@ func TestCrowd(t *testing.T) {
 					t.Skip("needs root: the user must have no other processes, and a cgroup is made")
 				}
 				needs(t, "bash")
-				p := newFixture(t, user{"root", 0})
+				p := newFixture(t, user{Name: "root"})
 				if row.user {
-					p.user = user{"crowd", uint32(64300 + i)}
+					p.user = user{Name: "crowd", ID: 64300 + i}
 					p.own(t)
 				}
 				before := fmt.Sprintf(row.before(t, p), row.limit)
@@ -113,7 +113,7 @@ func TestProcessLimitIsLowered(t *testing.T) {
 		} {
 			script := "ulimit -Su; ulimit -Hu; ulimit -u 1000 2>/dev/null && ulimit -u 1600 2>/dev/null && echo raised"
 			if out := run(t, p.command(bash(p.replacing(limit, "bash", "-c", script))...)); !strings.HasPrefix(out.stdout, want) || strings.Contains(out.stdout, "raised") {
-				t.Errorf("%s, %s %+v", u.name, limit, out)
+				t.Errorf("%s, %s %+v", u.Name, limit, out)
 			}
 		}
 	}

@@ -87,8 +87,8 @@ func (a *isolatedDaemon) command(p fixture, login bool, argv ...string) *exec.Cm
 	if login {
 		enter = `echo "$1" >/proc/self/loginuid && ` + enter
 	}
-	root := fixture{user{"root", 0}, p.home, p.workspace}
-	all := append([]string{"nsenter", fmt.Sprintf("--mount=/proc/%d/ns/mnt", a.cmd.Process.Pid), "sh", "-c", enter, p.workspace, fmt.Sprint(p.user.id)}, argv...)
+	root := fixture{user{Name: "root"}, p.home, p.workspace}
+	all := append([]string{"nsenter", fmt.Sprintf("--mount=/proc/%d/ns/mnt", a.cmd.Process.Pid), "sh", "-c", enter, p.workspace, fmt.Sprint(p.user.ID)}, argv...)
 	return root.command(all...)
 }
 
@@ -125,9 +125,9 @@ func events(t *testing.T, file, kind string) (list []denied) {
 }
 
 // userFixture is an ordinary user's workspace with a policy, and a file next to it that nothing grants.
-func userFixture(t *testing.T, id uint32) (p fixture, outside string) {
+func userFixture(t *testing.T, id int) (p fixture, outside string) {
 	t.Helper()
-	p = newFixture(t, user{"nobody", id})
+	p = newFixture(t, user{Name: "nobody", ID: id})
 	p.write(t, "../policy.toml", "version = 1\nextends = [\"preset:readonly\"]\n[access]\nsecrets = false\n")
 	p.write(t, "../outside", "secret")
 	p.write(t, "inside", "open")
@@ -213,7 +213,7 @@ print(f.read().decode())`
 		read   chan struct{} // closed when all is
 	}
 	var followers []follower
-	for _, p := range []fixture{other, {user{"nobody", 65534}, other.home, other.workspace}} {
+	for _, p := range []fixture{other, {user{Name: "nobody", ID: 65534}, other.home, other.workspace}} {
 		f := follower{cmd: a.command(p, false, "python3", "-c", follow), output: &strings.Builder{}, read: make(chan struct{})}
 		out, err := f.cmd.StdoutPipe()
 		must(t, err)
@@ -222,7 +222,7 @@ print(f.read().decode())`
 		must(t, f.cmd.Start())
 		defer f.in.Close()
 		if n, err := out.Read(make([]byte, 100)); n == 0 { // it has begun
-			t.Fatalf("user %d can't subscribe: %v", p.user.id, err)
+			t.Fatalf("user %d can't subscribe: %v", p.user.ID, err)
 		}
 		go func() { _, _ = io.Copy(f.output, out); close(f.read) }()
 		followers = append(followers, f)
@@ -234,7 +234,7 @@ print(f.read().decode())`
 		output  *strings.Builder
 	}
 	var sessions []one
-	for _, id := range []uint32{65534, 65534, 65533} {
+	for _, id := range []int{65534, 65534, 65533} {
 		p, outside := userFixture(t, id)
 		s := one{p, outside, a.exec(p, false, []string{"--events", p.home + "/events"}, "for i in 1 2 3 4 5; do cat ../outside; sleep 0.1; done; exit 0"), &strings.Builder{}}
 		s.cmd.Stderr = s.output

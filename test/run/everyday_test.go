@@ -168,7 +168,7 @@ func ordinary(t *testing.T) fixture {
 	t.Helper()
 	u := users()
 	p := newFixture(t, u[len(u)-1])
-	if out := run(t, p.confined([]string{"--backend", "landlock"}, "true")); out.code == 125 || p.user.id == 0 {
+	if out := run(t, p.confined([]string{"--backend", "landlock"}, "true")); out.code == 125 || p.user.ID == 0 {
 		t.Skipf("needs Landlock, and an ordinary user: %s", out.stderr)
 	}
 	return p

@@ -34,14 +34,14 @@ func TestFirstPolicies(t *testing.T) {
 		},
 	} {
 		for _, u := range users() {
-			t.Run(x.name+"/"+u.name, func(t *testing.T) {
+			t.Run(x.name+"/"+u.Name, func(t *testing.T) {
 				needs(t, "bash")
 				p := newFixture(t, u)
 				p.write(t, "../policy.toml", x.policy)
 				p.write(t, ".env", "SECRET=1\n")
 				p.write(t, "out", "ran\n")
 				out := run(t, p.command(binary, "exec", "--policy", "../policy.toml", "--report", "never", "--", "sh", "-c", x.command))
-				if x.says == "" || os.Getenv("TOOLGUARD_VM") != "" || out.code != 125 && x.name == "node and a host" && u.id == 0 { // where toolguardd's program is alongside
+				if x.says == "" || os.Getenv("TOOLGUARD_VM") != "" || out.code != 125 && x.name == "node and a host" && u.ID == 0 { // where toolguardd's program is alongside
 					if out.code == 0 || out.code == 125 || out.stdout != "ran\n" || !strings.Contains(out.stderr, x.denied) {
 						t.Errorf("it isn't enforced: %+v", out)
 					}
@@ -52,7 +52,7 @@ func TestFirstPolicies(t *testing.T) {
 					!strings.HasPrefix(lines[1], "  what to do: ") || !strings.HasSuffix(lines[1], x.todo) {
 					t.Errorf("%+v", out)
 				}
-				if u.id != 0 && !strings.Contains(lines[1], "toolguardd") {
+				if u.ID != 0 && !strings.Contains(lines[1], "toolguardd") {
 					t.Errorf("it doesn't name toolguardd: %q", lines[1])
 				}
 			})

@@ -18,7 +18,7 @@ func TestSignalsToTheGroup(t *testing.T) {
 	unscoped := strings.Contains(string(doctor), "signals to processes of the same user")
 	for _, u := range users() {
 		for name, signal := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL} {
-			t.Run(u.name+"/"+name, func(t *testing.T) {
+			t.Run(u.Name+"/"+name, func(t *testing.T) {
 				p := newFixture(t, u)
 				// The caller prints how its command has ended, unless the signal ended the caller, too.
 				caller := func(argv []string) outcome {

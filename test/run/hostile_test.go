@@ -33,7 +33,7 @@ func (p fixture) compile(t *testing.T, name string) string {
 // Processes that fork and exit faster than toolguard can look are killed, too.
 func TestChainsAreEnded(t *testing.T) {
 	eachUser(t, func(t *testing.T, p fixture) {
-		mark := "1000.0501" + p.user.name
+		mark := "1000.0501" + p.user.Name
 		out := run(t, p.confined(policy, p.compile(t, "chains"), "5", mark))
 		if out.code != 0 || !strings.HasPrefix(out.stdout, "started\n") {
 			t.Fatalf("%+v", out)
@@ -55,17 +55,17 @@ func TestUnkillable(t *testing.T) {
 	}
 	for _, u := range users() {
 		p := newFixture(t, u)
-		argv := []string{p.compile(t, "mutual"), "1000.0601" + u.name}
+		argv := []string{p.compile(t, "mutual"), "1000.0601" + u.Name}
 		confined := func(flags ...string) outcome {
 			return run(t, p.confined(slices.Concat(flags, []string{"--limits", "wall_time=500ms"}, policy), argv...))
 		}
 		out := confined()
 		if n := processes(t, argv[1]); n != 0 || strings.Contains(out.stderr, "don't end") {
-			t.Errorf("%s, bpf: %d processes, %+v", u.name, n, out)
+			t.Errorf("%s, bpf: %d processes, %+v", u.Name, n, out)
 		}
 		out = confined("--daemon", "none", "--backend", "landlock")
 		if n := processes(t, argv[1]); n != 2 || out.code != 137 || !strings.Contains(out.stderr, "2 processes of the session don't end") {
-			t.Errorf("%s, landlock: %d processes, %+v", u.name, n, out)
+			t.Errorf("%s, landlock: %d processes, %+v", u.Name, n, out)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestWallTimeCannotBeDelayed(t *testing.T) {
 			"stopped": {"sh", "-c", `sleep 1000.0503 & kill -STOP $$`},
 		}
 		for name, argv := range rows {
-			t.Run(u.name+"/"+name, func(t *testing.T) {
+			t.Run(u.Name+"/"+name, func(t *testing.T) {
 				began := time.Now()
 				out := run(t, p.confined(append([]string{"--limits", "wall_time=500ms"}, policy...), argv...))
 				if took := time.Since(began); took > time.Minute || took < 400*time.Millisecond {
@@ -130,7 +130,7 @@ func TestNoSetuidFiles(t *testing.T) {
 		if got.stdout != "644\n644\n644\n755\n" {
 			t.Errorf("%+v", got)
 		}
-		if p.user.id == 0 && !strings.Contains(got.stderr, "no setuid and no setgid files") {
+		if p.user.ID == 0 && !strings.Contains(got.stderr, "no setuid and no setgid files") {
 			t.Errorf("no report of the denial: %q", got.stderr)
 		}
 	})
@@ -169,10 +169,10 @@ func TestTmpIsRemoved(t *testing.T) {
 		out := run(t, p.confined(policy, "sh", "-c", script))
 		dir := strings.TrimSuffix(out.stdout, "\n")
 		if out.code != 0 || !filepath.IsAbs(dir) {
-			t.Fatalf("%s: %+v", u.name, out)
+			t.Fatalf("%s: %+v", u.Name, out)
 		}
 		if _, err := os.Lstat(dir); !os.IsNotExist(err) {
-			t.Errorf("%s: %s is still there: %v", u.name, dir, err)
+			t.Errorf("%s: %s is still there: %v", u.Name, dir, err)
 		}
 	}
 }

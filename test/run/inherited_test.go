@@ -5,6 +5,8 @@ package run
 import (
 	"syscall"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // replacing is a shell that runs script and then executes toolguard, which so inherits its children.
@@ -17,7 +19,7 @@ func (p fixture) replacing(script string, argv ...string) []string {
 // nor their orphaned children. The session's own orphans are ended nevertheless.
 func TestCallersChildren(t *testing.T) {
 	eachUser(t, func(t *testing.T, p fixture) {
-		theirs, late, ours := ": 1000.0801"+p.user.name[:1], ": 1000.0802"+p.user.name[:1], ": 1000.0803"+p.user.name[:1]
+		theirs, late, ours := ": 1000.0801"+p.user.Name[:1], ": 1000.0802"+p.user.Name[:1], ": 1000.0803"+p.user.Name[:1]
 		waits := func(mark, file string) string {
 			return "sh -c '" + mark + "; : > " + file + "; while :; do sleep 1; done'"
 		}
@@ -28,7 +30,7 @@ func TestCallersChildren(t *testing.T) {
 			t.Errorf("%+v", out)
 		}
 		for mark, stays := range map[string]bool{theirs: true, late: true, ours: false} {
-			pids := marked(t, "\x00"+mark) // at an argument's beginning: other processes have it inside an argument
+			pids := childtest.Processes(t, "\x00"+mark) // at an argument's beginning: other processes have it inside an argument
 			if stays != (len(pids) > 0) {
 				t.Errorf("processes with %s: %v", mark, pids)
 			}

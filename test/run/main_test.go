@@ -5,11 +5,9 @@ package run
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,60 +27,36 @@ var binary string
 // inGuest: this is a virtual machine, in which toolguardd runs as its package's unit.
 var inGuest = os.Getenv("TOOLGUARD_VM") != ""
 
-func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
+func TestMain(m *testing.M) {
+	os.Exit(childtest.WithPrograms(func(dir string) int { return withBinary(m, dir) }, "toolguard"))
+}
 
-// withBinary builds toolguard. On a machine without compilers it uses the one in the folder TOOLGUARD_BUILT.
-func withBinary(m *testing.M) int {
-	if dir := os.Getenv("TOOLGUARD_BUILT"); dir != "" {
-		binary = filepath.Join(dir, "toolguard")
-		if inGuest { // for ordinary users; root does without it
-			remove, err := daemontest.Install(dir, "../../packaging/systemd")
-			defer remove()
-			if err != nil {
-				panic(err)
-			}
-		}
-		return m.Run()
+// withBinary runs the tests with the programs in a folder.
+func withBinary(m *testing.M, dir string) int {
+	binary = filepath.Join(dir, "toolguard")
+	var err error
+	if inGuest { // for ordinary users; root does without it
+		var remove func()
+		remove, err = daemontest.Install(dir, "../../packaging/systemd")
+		defer remove()
+	} else if os.Getenv("TOOLGUARD_BUILT") == "" {
+		err = childtest.Build(filepath.Join(dir, "daemon"), "toolguardd") // toolguard doesn't find it there
 	}
-	dir, err := os.MkdirTemp("", "run-test-")
 	if err != nil {
 		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(dir, "toolguard")
-	for program, file := range map[string]string{"toolguard": binary, "toolguardd": filepath.Join(dir, "daemon/toolguardd")} { // toolguard doesn't find it there
-		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", file, "../../cmd/"+program)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-			return 1
-		}
 	}
 	return m.Run()
 }
 
-// user is the user that runs a command.
-type user struct {
-	name string
-	id   uint32
-}
+type user = childtest.User
 
-// users are root and an ordinary user for root, else the current user.
-func users() []user {
-	if os.Geteuid() == 0 {
-		return []user{{"root", 0}, {"nobody", 65534}}
-	}
-	return []user{{"user", uint32(os.Geteuid())}}
-}
+var users = childtest.NamedUsers
 
 // eachUser runs a test for each of them, in a fixture of its own.
 func eachUser(t *testing.T, test func(t *testing.T, p fixture)) {
 	t.Helper()
 	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) { test(t, newFixture(t, u)) })
+		t.Run(u.Name, func(t *testing.T) { test(t, newFixture(t, u)) })
 	}
 }
 
@@ -120,7 +94,7 @@ func (p fixture) own(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, int(p.user.id), int(p.user.id))
+		return os.Lchown(path, p.user.ID, p.user.ID)
 	})
 	must(t, err)
 }
@@ -138,10 +112,10 @@ func (p fixture) command(argv ...string) *exec.Cmd {
 	cmd := exec.Command(find(argv[0]), argv[1:]...)
 	cmd.Args[0] = argv[0]
 	cmd.Dir = p.workspace
-	cmd.Env = []string{"PATH=" + searchPath, "HOME=" + p.home, "LANG=C.UTF-8", "USER=" + p.user.name}
+	cmd.Env = []string{"PATH=" + searchPath, "HOME=" + p.home, "LANG=C.UTF-8", "USER=" + p.user.Name}
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: p.user.id, Gid: p.user.id, Groups: daemontest.Group()}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(p.user.ID), Gid: uint32(p.user.ID), Groups: daemontest.Group()}
 	}
 	cmd.WaitDelay = patience // its orphans may have the output open, and be slow to end
 	return cmd
@@ -150,7 +124,7 @@ func (p fixture) command(argv ...string) *exec.Cmd {
 // confined is the same under toolguard with flags.
 func (p fixture) confined(flags []string, argv ...string) *exec.Cmd {
 	all := []string{binary, "exec", "--quiet"}
-	if p.user.id == 0 {
+	if p.user.ID == 0 {
 		all = append(all, "--daemon", "none")
 	}
 	all = append(append(all, flags...), "--")
@@ -182,34 +156,12 @@ func run(t *testing.T, cmd *exec.Cmd) outcome {
 const patience = 2 * time.Minute
 
 // eventually waits for a condition, and reports whether it became true.
-func eventually(is func() bool) bool {
-	for end := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			return false
-		}
-	}
-	return true
-}
+func eventually(is func() bool) bool { return childtest.Within(patience, is) }
 
 // processes counts those that have mark in their arguments.
 func processes(t *testing.T, mark string) int {
 	t.Helper()
-	return len(marked(t, mark))
-}
-
-// marked are the processes that have mark in their arguments.
-func marked(t *testing.T, mark string) (pids []int) {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	must(t, err)
-	for _, f := range files {
-		if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), mark) {
-			pid, err := strconv.Atoi(strings.Split(f, "/")[2])
-			must(t, err)
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+	return len(childtest.Processes(t, mark))
 }
 
 // find returns a program's path in searchPath, or the name itself if there is none.

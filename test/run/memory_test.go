@@ -47,7 +47,7 @@ func TestMemoryFiles(t *testing.T) {
 				}
 				reported, err := os.ReadFile(events)
 				must(t, err)
-				if p.user.id == 0 && row.denied != "" && !strings.Contains(string(reported), row.denied) {
+				if p.user.ID == 0 && row.denied != "" && !strings.Contains(string(reported), row.denied) {
 					t.Errorf("events: %s", reported)
 				}
 			})

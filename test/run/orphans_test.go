@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // Processes that the command starts end with it: also daemons that left its session, and processes that ignore SIGTERM.
@@ -23,7 +25,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	for _, r := range rows {
 		for _, u := range users() {
-			t.Run(u.name+"/"+r.name, func(t *testing.T) {
+			t.Run(u.Name+"/"+r.name, func(t *testing.T) {
 				needs(t, "setsid")
 				p := newFixture(t, u)
 				began := time.Now()
@@ -74,7 +76,7 @@ func TestLinger(t *testing.T) {
 // Limits apply to the whole session.
 func TestLimits(t *testing.T) {
 	for _, u := range users() {
-		t.Run(u.name+"/wall time", func(t *testing.T) {
+		t.Run(u.Name+"/wall time", func(t *testing.T) {
 			p := newFixture(t, u)
 			out := run(t, p.confined(append([]string{"--limits", "wall_time=300ms"}, policy...), "sh", "-c", "sleep 1000.0401; echo never"))
 			if out.code != 128+15 || out.stdout != "" {
@@ -84,7 +86,7 @@ func TestLimits(t *testing.T) {
 				t.Error("a process is left")
 			}
 		})
-		t.Run(u.name+"/open files", func(t *testing.T) {
+		t.Run(u.Name+"/open files", func(t *testing.T) {
 			p := newFixture(t, u)
 			out := run(t, p.confined(append([]string{"--limits", "open_files=20"}, policy...), "sh", "-c", "ulimit -Hn; ulimit -Sn; ulimit -n 21 || echo fixed"))
 			if out.stdout != "20\n20\nfixed\n" {
@@ -129,7 +131,7 @@ func TestKilledToolguard(t *testing.T) {
 			tried = string(b)
 			return strings.HasSuffix(tried, "done\n")
 		})
-		for _, pid := range marked(t, mark) {
+		for _, pid := range childtest.Processes(t, mark) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if strings.Count(tried, "Permission denied") != 2 || !strings.HasSuffix(tried, "\ndone\n") {
@@ -159,7 +161,7 @@ func TestFrozenOrphans(t *testing.T) {
 	if !eventually(func() bool { return processes(t, "sleep\x00"+mark) == 1 }) { // sh has started it
 		t.Fatal("nothing is left behind")
 	}
-	set("cgroup.procs", strconv.Itoa(marked(t, "sleep\x00"+mark)[0]))
+	set("cgroup.procs", strconv.Itoa(childtest.Processes(t, "sleep\x00"+mark)[0]))
 	set("freezer.state", "FROZEN")
 	must(t, os.Remove(filepath.Join(p.workspace, "go")))
 	began := time.Now()

@@ -43,7 +43,7 @@ func TestPrograms(t *testing.T) {
 		p.write(t, "one/lost", "#!/nowhere/sh\n")
 		must(t, os.Chmod(filepath.Join(p.workspace, "plain/tool"), 0o644))
 		for _, r := range rows {
-			t.Run(u.name+"/"+r.name, func(t *testing.T) {
+			t.Run(u.Name+"/"+r.name, func(t *testing.T) {
 				cmd := p.confined(policy, r.program)
 				cmd.Env = append(cmd.Env, "PATH="+strings.ReplaceAll(r.path, "W", p.workspace))
 				out := run(t, cmd)

@@ -21,11 +21,11 @@ func TestOwnTerminals(t *testing.T) {
 			{"python3", "-c", `import pty; pty.spawn(["sh", "-c", "tty; echo done"])`},
 		} {
 			if out := run(t, p.confined(policy, argv...)); out.code == 0 || strings.Contains(out.stdout, "done") {
-				t.Errorf("%s, %s: control: %+v", u.name, argv[0], out)
+				t.Errorf("%s, %s: control: %+v", u.Name, argv[0], out)
 			}
 			out := run(t, p.confined(append([]string{"--policy", "preset:pty"}, policy...), argv...))
 			if out.code != 0 || !strings.HasPrefix(out.stdout, "/dev/pts/") || !strings.Contains(out.stdout, "done") {
-				t.Errorf("%s, %s: %+v", u.name, argv[0], out)
+				t.Errorf("%s, %s: %+v", u.Name, argv[0], out)
 			}
 		}
 	}
@@ -39,7 +39,7 @@ func TestOtherTerminals(t *testing.T) {
 		n, err := unix.IoctlGetInt(int(other.master.Fd()), unix.TIOCGPTN)
 		must(t, err)
 		name := fmt.Sprintf("/dev/pts/%d", n)
-		must(t, os.Chown(name, int(u.id), -1))
+		must(t, os.Chown(name, u.ID, -1))
 		argv := []string{"sh", "-c", "head -n 1 <" + name}
 		secret := func(flags []string) string {
 			if _, err := other.master.WriteString("a secret\n"); err != nil {
@@ -48,10 +48,10 @@ func TestOtherTerminals(t *testing.T) {
 			return run(t, p.confined(flags, argv...)).stdout
 		}
 		if got := secret(policy); got != "" {
-			t.Errorf("%s: read %q", u.name, got)
+			t.Errorf("%s: read %q", u.Name, got)
 		}
 		if got := secret(append([]string{"--policy", "preset:pty"}, policy...)); got != "a secret\n" {
-			t.Errorf("%s: control: read %q", u.name, got)
+			t.Errorf("%s: control: read %q", u.Name, got)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestSameAsBare(t *testing.T) {
 	}
 	for _, r := range rows {
 		for _, u := range users() {
-			t.Run(u.name+"/"+r.name, func(t *testing.T) {
+			t.Run(u.Name+"/"+r.name, func(t *testing.T) {
 				needs(t, r.needs...)
 				p := newFixture(t, u)
 				for name, text := range r.files {

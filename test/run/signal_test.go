@@ -65,7 +65,7 @@ func signalsReach(t *testing.T, flags []string) {
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 	} {
 		for _, u := range users() {
-			t.Run(u.name+"/"+sig.String(), func(t *testing.T) {
+			t.Run(u.Name+"/"+sig.String(), func(t *testing.T) {
 				p := newFixture(t, u)
 				name := strings.TrimPrefix(unix.SignalName(sig), "SIG")
 				cmd := p.confined(flags, "sh", "-c", `trap 'echo got; exit 33' `+name+`; echo ready; while :; do sleep 0.05; done`)

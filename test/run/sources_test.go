@@ -34,15 +34,15 @@ func TestWaysToPolicies(t *testing.T) {
 			flags := append(strings.Fields(x.flags), "--backend", "landlock") // bpf lets no session write it
 			out := run(t, p.confined(flags, append(replace, x.link)...))
 			if want := "lets the command write " + p.workspace + "/" + x.link; out.code != 125 || !strings.Contains(out.stderr, want) {
-				t.Errorf("%s, %s: %+v, want %s", u.name, name, out, want)
+				t.Errorf("%s, %s: %+v, want %s", u.Name, name, out, want)
 			}
 		}
 		out := run(t, p.confined([]string{"--policy", "../safe/p.toml"}, append(replace, "../safe")...))
 		if to, err := os.Readlink(filepath.Join(dir, "safe")); out.code != 0 || out.stdout == "0\n" || to != "real" {
-			t.Errorf("%s: %+v, safe leads to %q, %v", u.name, out, to, err)
+			t.Errorf("%s: %+v, safe leads to %q, %v", u.Name, out, to, err)
 		}
 		if out := run(t, p.confined([]string{"--policy", "../safe/p.toml"}, append(replace, "folder")...)); out.stdout != "0\n" {
-			t.Errorf("%s: control: %+v", u.name, out)
+			t.Errorf("%s: control: %+v", u.Name, out)
 		}
 	}
 }
@@ -55,11 +55,11 @@ func TestNoLeases(t *testing.T) {
 			filepath.Dir(p.workspace)+"\"\nread = true\nexecute = true\n")
 		argv := []string{p.compile(t, "lease"), "../p.toml"}
 		if bare := run(t, p.command(argv...)); bare.stdout != "leased\n" {
-			t.Fatalf("%s: control: %+v", u.name, bare)
+			t.Fatalf("%s: control: %+v", u.Name, bare)
 		}
 		out := run(t, p.confined([]string{"--policy", "../p.toml"}, argv...))
-		if out.stdout != "refused\n" || u.id == 0 && !strings.Contains(out.stderr, "always on: no leases") {
-			t.Errorf("%s: %+v", u.name, out)
+		if out.stdout != "refused\n" || u.ID == 0 && !strings.Contains(out.stderr, "always on: no leases") {
+			t.Errorf("%s: %+v", u.Name, out)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (p fixture) tools(t *testing.T) {
 func (p fixture) toolRun(t *testing.T, arguments string, flags ...string) outcome {
 	t.Helper()
 	all := []string{binary, "tool", "run", "--quiet", "--policy", "../tools.toml", "--backend", toolBackend()}
-	if p.user.id == 0 {
+	if p.user.ID == 0 {
 		all = append(all, "--daemon", "none")
 	}
 	cmd := p.command(append(all, flags...)...)

@@ -47,10 +47,10 @@ can inside inside; can outside outside; can group group; can net connect; can en
 			cmd.Env = append(cmd.Env, "SETTING=x", "AWS_SECRET=x")
 			out := run(t, cmd)
 			if out.code != 0 || strings.TrimSpace(out.stdout) != c.want {
-				t.Errorf("%s, %s: %+v, want %q", c.what, u.name, out, c.want)
+				t.Errorf("%s, %s: %+v, want %q", c.what, u.Name, out, c.want)
 			}
 			if _, err := os.Stat(p.home + "/made"); (err == nil) != strings.Contains(c.want, "outside") {
-				t.Errorf("%s, %s: %v", c.what, u.name, err)
+				t.Errorf("%s, %s: %v", c.what, u.Name, err)
 			}
 		}
 	}

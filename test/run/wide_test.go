@@ -17,12 +17,12 @@ func TestWideGrants(t *testing.T) {
 		script := `echo 'cat ../wide.toml' > $TMPDIR/x && chmod +x $TMPDIR/x && cat /etc/passwd > /dev/null && $TMPDIR/x; touch denied || echo denied`
 		out := run(t, p.confined([]string{"--policy", "../wide.toml"}, "sh", "-c", script))
 		if !strings.HasPrefix(out.stdout, "version = 1\n") || !strings.HasSuffix(out.stdout, "\ndenied\n") {
-			t.Errorf("%s: %+v", u.name, out)
+			t.Errorf("%s: %+v", u.Name, out)
 		}
 		for _, question := range [][]string{{"execute", "/etc/passwd"}, {"read", "../wide.toml"}} {
 			out := run(t, p.command(append([]string{binary, "check", "--policy", "../wide.toml", "fs"}, question...)...))
 			if out.code != 0 || !strings.HasPrefix(out.stdout, "allow") {
-				t.Errorf("%s: %v: %+v", u.name, question, out)
+				t.Errorf("%s: %v: %+v", u.Name, question, out)
 			}
 		}
 	}
@@ -39,7 +39,7 @@ func TestPresetsAtHome(t *testing.T) {
 			out := run(t, p.confined([]string{"--policy", "preset:" + preset, "--workspace", p.home}, "sh", "-c", ": > ~/.pyenv/"+preset))
 			_, err := os.Lstat(filepath.Join(p.home, ".pyenv", preset))
 			if (out.code == 0) != (preset != "readonly") || (err == nil) != (out.code == 0) || out.code == 125 {
-				t.Errorf("%s, %s: %+v, %v", u.name, preset, out, err)
+				t.Errorf("%s, %s: %+v, %v", u.Name, preset, out, err)
 			}
 		}
 	}

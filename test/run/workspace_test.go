@@ -11,7 +11,7 @@ import (
 // looks like a project, but never to the home. --workspace names it once and for all.
 func TestWorkspaceMarkers(t *testing.T) {
 	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) {
+		t.Run(u.Name, func(t *testing.T) {
 			for _, row := range []struct {
 				name, marked string // the folder that looks like a project, too; relative to the home
 				flags        []string

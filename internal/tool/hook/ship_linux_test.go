@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,11 +44,7 @@ func TestMain(m *testing.M) {
 // TestShip asks hooks at real servers by the real toolguard-ship, as the user that the test runs as and as an ordinary one.
 func TestShip(t *testing.T) {
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir, "../../../cmd/toolguard-ship")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	childtest.Must(t, childtest.Build(dir, "toolguard-ship"))
 	program := childtest.ReadFile(t, "/proc/self/exe")
 	own := filepath.Join(dir, "toolguard")
 	childtest.Must(t, os.WriteFile(own, program, 0o755))
