@@ -46,17 +46,7 @@ func (r *record) get(key string) (value string, ok bool) {
 	return "", false
 }
 
-// parseRecord reads the text of a record: "audit(SECONDS.MILLIS:SERIAL): " and then fields.
-func parseRecord(kind uint16, text string) (record, error) {
-	r := record{kind: kind}
-	rest, err := r.header(text)
-	if err != nil {
-		return r, err
-	}
-	return r, r.split(rest)
-}
-
-// header parses time and serial, and returns the rest.
+// header parses the beginning of a record's text, "audit(SECONDS.MILLIS:SERIAL): ", and returns the rest, the fields.
 func (r *record) header(text string) (string, error) {
 	inner, ok := strings.CutPrefix(text, "audit(")
 	stamp, rest, ok2 := strings.Cut(inner, "):")

@@ -27,6 +27,16 @@ const (
 		`sig=0 arch=c000003e syscall=101 compat=0 ip=0x7f6c90f1d34a code=0x50000`
 )
 
+// parseRecord reads the text of a record.
+func parseRecord(kind uint16, text string) (record, error) {
+	r := record{kind: kind}
+	rest, err := r.header(text)
+	if err != nil {
+		return r, err
+	}
+	return r, r.split(rest)
+}
+
 func parse(t *testing.T, kind uint16, text string) *record {
 	t.Helper()
 	r, err := parseRecord(kind, text)

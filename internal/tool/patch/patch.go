@@ -19,10 +19,6 @@ const (
 	Read // the source of a copy
 )
 
-func (a Action) String() string {
-	return [...]string{"", "create", "modify", "delete", "move", "read"}[a]
-}
-
 // File is a file that a patch touches.
 type File struct {
 	Action Action

@@ -7,6 +7,9 @@ import (
 	"testing"
 )
 
+// actions are the names of the actions.
+var actions = [...]string{Create: "create", Modify: "modify", Delete: "delete", Move: "move", Read: "read"}
+
 // describe returns the files of a text as one line, sorted, or its error.
 func describe(text string) string {
 	files, err := Files(text)
@@ -15,7 +18,7 @@ func describe(text string) string {
 	}
 	var all []string
 	for _, f := range files {
-		line := f.Action.String() + " " + f.Path
+		line := actions[f.Action] + " " + f.Path
 		if f.To != "" {
 			line += " -> " + f.To
 		}
