@@ -15,11 +15,11 @@ import (
 
 // Access is what one authority's rules grant.
 type Access struct {
-	Authority string   `json:"authority"`
-	FS        files    `json:"fs"`
-	Net       net      `json:"net"`
-	Env       env      `json:"env"`
-	Commands  commands `json:"commands"`
+	Authority string               `json:"authority"`
+	FS        section[rule]        `json:"fs"`
+	Net       section[netRule]     `json:"net"`
+	Env       section[envRule]     `json:"env"`
+	Commands  section[commandRule] `json:"commands"`
 
 	Runtime      []rule   `json:"runtime"`
 	Protect      guard    `json:"protect"`
@@ -31,24 +31,10 @@ type Access struct {
 	Degraded     []string `json:"allow_degraded"`
 }
 
-type files struct {
+// section has the rules about one resource.
+type section[Rule any] struct {
 	Default string `json:"default"`
-	Rules   []rule `json:"rules"`
-}
-
-type net struct {
-	Default string    `json:"default"`
-	Rules   []netRule `json:"rules"`
-}
-
-type env struct {
-	Default string    `json:"default"`
-	Rules   []envRule `json:"rules"`
-}
-
-type commands struct {
-	Default string        `json:"default"`
-	Rules   []commandRule `json:"rules"`
+	Rules   []Rule `json:"rules"`
 }
 
 type syscalls struct {
@@ -236,10 +222,10 @@ func (e *encoder) rule(r *policy.FSRule) rule {
 func (e *encoder) access(l *policy.SourceLayer) *Access {
 	a := &Access{
 		Authority: l.Authority.String(), Runtime: e.rules(l.Runtime), Namespaces: l.Namespaces, TLSIntercept: l.TLSIntercept,
-		FS:           files{action(l, policy.FS, len(l.FS)), e.rules(l.FS)},
-		Net:          net{action(l, policy.Net, len(l.Net)), []netRule{}},
-		Env:          env{action(l, policy.Env, len(l.Env)), []envRule{}},
-		Commands:     commands{action(l, policy.Commands, len(l.Commands)), []commandRule{}},
+		FS:           section[rule]{action(l, policy.FS, len(l.FS)), e.rules(l.FS)},
+		Net:          section[netRule]{action(l, policy.Net, len(l.Net)), []netRule{}},
+		Env:          section[envRule]{action(l, policy.Env, len(l.Env)), []envRule{}},
+		Commands:     section[commandRule]{action(l, policy.Commands, len(l.Commands)), []commandRule{}},
 		Protect:      guard{modes[l.Protect], e.rules(l.Protected)},
 		Secrets:      guard{modes[l.Secrets], e.rules(l.SecretFiles)},
 		Syscalls:     syscalls{l.Syscalls.Profile, l.Syscalls.Allow, l.Syscalls.Deny},
