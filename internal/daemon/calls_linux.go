@@ -34,7 +34,7 @@ func (d *Daemon) serveCalls(r *request, s *session) (any, error) {
 // for nothing else: the session that an event is about, its policy and its owner are toolguardd's to say.
 func callEvent(r *request, s *session) (any, error) {
 	var body api.CallEvent
-	if _, err := r.read(&body); err != nil {
+	if err := r.read(&body); err != nil {
 		return nil, err
 	}
 	if body.Event == nil || !body.Event.Kind.IsAboutCall() {

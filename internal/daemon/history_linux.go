@@ -79,7 +79,7 @@ func (d *Daemon) prune(r *request) (any, error) {
 		return nil, reject(403, "only root may remove recorded events")
 	}
 	var body api.PruneRequest
-	if _, err := r.read(&body); err != nil {
+	if err := r.read(&body); err != nil {
 		return nil, err
 	}
 	if d.cfg.Audit == nil || body.Bytes < 0 {

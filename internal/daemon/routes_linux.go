@@ -143,13 +143,13 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// read parses the request's body, and returns its size.
-func (r *request) read(v any) (size int, err error) {
+// read parses the request's body.
+func (r *request) read(v any) error {
 	text, err := r.body()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return len(text), parse(text, v)
+	return parse(text, v)
 }
 
 func (r *request) body() ([]byte, error) {
@@ -332,7 +332,7 @@ func (s *session) reapplyPolicy() (err error) {
 
 func putThread(r *request, s *session) (any, error) {
 	var body api.Enter
-	if _, err := r.read(&body); err != nil {
+	if err := r.read(&body); err != nil {
 		return nil, err
 	}
 	thread, err := peer.ThreadOf(s.client.PID, body.Thread)
@@ -348,7 +348,7 @@ func putThread(r *request, s *session) (any, error) {
 // postEnded answers when the session is over.
 func postEnded(r *request, s *session) (any, error) {
 	var body api.Outcome
-	if _, err := r.read(&body); err != nil {
+	if err := r.read(&body); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()

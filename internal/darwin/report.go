@@ -56,12 +56,12 @@ func (p *profile) report() (rows []policy.Enforceability) {
 		for _, r := range l.Secrets.Rules() {
 			rule(r, p.restrictionRow(r, policy.RestrictSecrets, l.SecretsMode))
 		}
-		p.netRows(l, rule, add)
+		p.netRows(l, rule)
 		for _, r := range l.Env.Rules() {
 			rule(r, enforcedBy(byEnv))
 		}
 		for _, r := range l.Commands.Rules() {
-			rule(r, commandRow(l, r.Command))
+			rule(r, commandRow(r.Command))
 		}
 		layerRows(l, add)
 	}
@@ -189,7 +189,7 @@ func (p *profile) whereNotes(r *policy.Rule) (notes []string) {
 	return notes
 }
 
-func commandRow(l *policy.Layer, c *policy.CompiledCommand) row {
+func commandRow(c *policy.CompiledCommand) row {
 	switch {
 	case !c.AnyArgs():
 		return notEnforceable("seatbelt sees which program is executed, not its arguments")

@@ -7,7 +7,7 @@ import (
 )
 
 // netRows adds a row for each net rule of a layer.
-func (p *profile) netRows(l *policy.Layer, rule func(*policy.Rule, row), add func(string, *policy.Rule, policy.Position, row)) {
+func (p *profile) netRows(l *policy.Layer, rule func(*policy.Rule, row)) {
 	for _, r := range l.Net.Rules() {
 		rule(r, p.netRow(r.Net))
 	}

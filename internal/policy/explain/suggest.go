@@ -62,7 +62,7 @@ func suggest(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (r
 			return table("[[access.env]]", envKeys(&policy.EnvRule{Name: a.target, Read: true})), ""
 		}
 	case policy.Commands:
-		if r, ok := suggestCommand(c, v, l, a); ok {
+		if r, ok := suggestCommand(v, l, a); ok {
 			return table("["+commandHeader(r.Name)+"]", commandKeys(&r)), ""
 		}
 	}
@@ -238,7 +238,7 @@ func narrowToRequest(r *policy.NetRule, t *netname.Target, intercept bool) {
 }
 
 // suggestCommand is the whole table, as TOML has one for each program: it lists it, with the arguments where they are known.
-func suggestCommand(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (r policy.CommandRule, ok bool) {
+func suggestCommand(v policy.Verdict, l *policy.Layer, a *asked) (r policy.CommandRule, ok bool) {
 	known, file := len(a.Argv) > 0, a.program
 	switch {
 	case a.program == "":

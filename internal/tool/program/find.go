@@ -25,27 +25,25 @@ type finder struct {
 // inspectFind is for find: starting points, then an expression.
 func inspectFind(in *inspection, words []Word) {
 	f := &finder{inspection: in, rest: words}
-	if f.options() && f.startingPoints() {
+	f.skipOptions()
+	if f.startingPoints() {
 		for len(f.rest) > 0 && f.expression() {
 		}
 	}
 }
 
-// options skips what comes before the starting points.
-func (f *finder) options() bool {
+// skipOptions skips what comes before the starting points.
+func (f *finder) skipOptions() {
 	for len(f.rest) > 0 {
 		switch w := f.rest[0]; {
-		case !w.Known || !strings.HasPrefix(w.Text, "-"):
-			return true
-		case w.Text == "-H" || w.Text == "-L" || w.Text == "-P" || w.Text == "-E" || w.Text == "-X" || w.Text == "--" || strings.HasPrefix(w.Text, "-O"):
+		case w.Known && (w.Text == "-H" || w.Text == "-L" || w.Text == "-P" || w.Text == "-E" || w.Text == "-X" || w.Text == "--" || strings.HasPrefix(w.Text, "-O")):
 			f.rest = f.rest[1:]
-		case w.Text == "-D":
+		case w.Known && w.Text == "-D":
 			f.rest = f.rest[min(2, len(f.rest)):]
 		default:
-			return true
+			return
 		}
 	}
-	return true
 }
 
 func (f *finder) startingPoints() bool {

@@ -3,9 +3,10 @@ package shell
 import (
 	"strings"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"github.com/toolguard/toolguard/internal/lazy"
 	"github.com/toolguard/toolguard/internal/tool/program"
-	"mvdan.cc/sh/v3/syntax"
 )
 
 // riskyNames are variables that change what the shell itself runs, reads or how it parses. Variables that programs obey are not here:
@@ -75,7 +76,7 @@ func (a *analyzer) assignment(n *syntax.Assign, st *state) (name string, v value
 		}
 		return name, v
 	}
-	assigned := a.one(n.Value, single, st)
+	assigned := a.one(n.Value, st)
 	switch old, ok := st.lookup(name); {
 	case n.Index != nil:
 	case !n.Append:

@@ -12,7 +12,7 @@ func (a *analyzer) test(x syntax.TestExpr, st *state) {
 	switch x := x.(type) {
 	case nil:
 	case *syntax.Word:
-		a.one(x, single, st)
+		a.one(x, st)
 	case *syntax.ParenTest:
 		a.test(x.X, st)
 	case *syntax.UnaryTest:
@@ -28,7 +28,7 @@ func (a *analyzer) unaryTest(x *syntax.UnaryTest, st *state) {
 		a.test(x.X, st)
 		return
 	}
-	v := a.one(w, single, st)
+	v := a.one(w, st)
 	if x.Op == syntax.TsVarSet || x.Op == syntax.TsRefVar {
 		a.variableTest(v)
 	}
@@ -60,11 +60,11 @@ func (a *analyzer) binaryTest(x *syntax.BinaryTest, st *state) {
 		}
 		switch x.Op {
 		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
-			a.arithOperand(a.one(w, single, st))
+			a.arithOperand(a.one(w, st))
 		case syntax.TsReMatch:
 			a.regexp(w, st)
 		default:
-			a.one(w, single, st)
+			a.one(w, st)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func (a *analyzer) arithOperand(v value) {
 
 // regexp analyses an operand of =~. Where a regular expression with unquoted spaces or operators ends depends on the shell.
 func (a *analyzer) regexp(w *syntax.Word, st *state) {
-	a.one(w, single, st)
+	a.one(w, st)
 	for _, part := range w.Parts {
 		if lit, ok := part.(*syntax.Lit); ok && strings.ContainsAny(lit.Value, " \t\n;&<>#") {
 			a.unclearNode(w, "is a regular expression with special characters")

@@ -3,9 +3,10 @@ package shell
 import (
 	"strings"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"github.com/toolguard/toolguard/internal/lazy"
 	"github.com/toolguard/toolguard/internal/tool/program"
-	"mvdan.cc/sh/v3/syntax"
 )
 
 var (
@@ -37,7 +38,7 @@ func (a *analyzer) redirects(all []*syntax.Redirect, st *state) {
 				a.hereBody(r.Hdoc, st)
 			}
 		case syntax.WordHdoc:
-			a.one(r.Word, single, st)
+			a.one(r.Word, st)
 		default:
 			a.redirect(r, st)
 		}

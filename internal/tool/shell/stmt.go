@@ -1,8 +1,9 @@
 package shell
 
 import (
-	"github.com/toolguard/toolguard/internal/tool/program"
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/toolguard/toolguard/internal/tool/program"
 )
 
 // list analyses statements in their order. It returns the states after the last one succeeded and failed.
@@ -191,11 +192,11 @@ func (a *analyzer) forClause(clause *syntax.ForClause, st *state) *state {
 }
 
 func (a *analyzer) caseClause(clause *syntax.CaseClause, st *state) *state {
-	a.one(clause.Word, single, st)
+	a.one(clause.Word, st)
 	before, start := st, st
 	for _, item := range clause.Items {
 		for _, pattern := range item.Patterns {
-			a.one(pattern, single, before)
+			a.one(pattern, before)
 		}
 		ok, fail := a.list(item.Stmts, start)
 		st = a.join(st, a.join(ok, fail))
@@ -232,7 +233,7 @@ func (a *analyzer) coproc(c *syntax.CoprocClause, st *state) {
 		default: // to bash, the name is that of a program
 			a.unclearNode(c, "is a coprocess that isn't understood")
 		}
-		name := a.one(c.Name, single, st)
+		name := a.one(c.Name, st)
 		if !name.Known || !identifier().MatchString(name.Text) {
 			a.unclear(name.Text, "is the name of a coprocess")
 		} else {

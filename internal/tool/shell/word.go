@@ -4,9 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"github.com/toolguard/toolguard/internal/lazy"
 	"github.com/toolguard/toolguard/internal/tool/program"
-	"mvdan.cc/sh/v3/syntax"
 )
 
 // atom is a byte of a word, or an expansion in it. A quoted NUL stands for quotes with nothing in them.
@@ -44,11 +45,11 @@ func (a *analyzer) words(ws []*syntax.Word, st *state) (all []value) {
 }
 
 // one evaluates a word that isn't split.
-func (a *analyzer) one(w *syntax.Word, c position, st *state) value {
+func (a *analyzer) one(w *syntax.Word, st *state) value {
 	if w == nil {
 		return literal("")
 	}
-	return a.word(w, c, st)[0]
+	return a.word(w, single, st)[0]
 }
 
 // word evaluates a word, and the commands in it. It returns at least one value.
