@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -101,10 +102,7 @@ func (b *batcher) answer(bq *explain.Line) (output.Answer, error) {
 	if err != nil {
 		return output.Answer{}, err
 	}
-	tool := bq.Tool
-	if tool == "" {
-		tool = b.flags.Tool
-	}
+	tool := cmp.Or(bq.Tool, b.flags.Tool)
 	j, err := b.evaluator(tool)
 	if err != nil {
 		return output.Answer{}, err

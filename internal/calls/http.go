@@ -2,6 +2,7 @@ package calls
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -154,9 +155,7 @@ func (s *Service) checkCaller(c *gate.Call, confined bool) error {
 	case confined && c.Agent != "" && c.Agent != s.Agent: // which could have looser [approvals]
 		return http1.Reject(403, "the call names the agent %q, which isn't the session's (%q): start the session with --agent", c.Agent, s.Agent)
 	}
-	if c.Agent == "" {
-		c.Agent = s.Agent
-	}
+	c.Agent = cmp.Or(c.Agent, s.Agent)
 	return nil
 }
 

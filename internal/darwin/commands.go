@@ -1,6 +1,7 @@
 package darwin
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -22,7 +23,7 @@ func (p *profile) programs() {
 		}
 	}
 	var filters []string
-	for _, program := range sorted(listed) {
+	for _, program := range slices.Sorted(maps.Keys(listed)) {
 		for _, s := range spelled(program) {
 			filters = append(filters, p.literal(s))
 		}

@@ -1,6 +1,7 @@
 package darwin
 
 import (
+	"maps"
 	"path"
 	"slices"
 
@@ -75,7 +76,7 @@ func (p *profile) isPart(at string) bool {
 func (p *profile) denyFolders(comment string, still, absent map[string]bool) {
 	write := func(ops string, paths map[string]bool) {
 		var filters []string
-		for _, at := range sorted(paths) {
+		for _, at := range slices.Sorted(maps.Keys(paths)) {
 			for _, s := range spelled(at) {
 				filters = append(filters, p.literal(s), p.regex("^"+namesRegex(s, true)+"$"))
 			}
@@ -85,14 +86,6 @@ func (p *profile) denyFolders(comment string, still, absent map[string]bool) {
 	p.comment(comment)
 	write(deleteOps+" "+linkOps, still)
 	write("file-write-create", absent)
-}
-
-func sorted(set map[string]bool) (list []string) {
-	for s := range set {
-		list = append(list, s)
-	}
-	slices.Sort(list)
-	return list
 }
 
 // liftedFolders denies to move a folder out of one where `unprotect` applies, to where it doesn't: it could be made here with protected files.

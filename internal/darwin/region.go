@@ -3,6 +3,7 @@ package darwin
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 
@@ -72,9 +73,7 @@ func (p *profile) findRegions() error {
 			}
 		}
 	}
-	for _, r := range at {
-		p.regions = append(p.regions, r)
-	}
+	p.regions = slices.AppendSeq(p.regions, maps.Values(at))
 	slices.SortFunc(p.regions, func(a, b *region) int { return cmp.Or(cmp.Compare(a.depth, b.depth), cmp.Compare(a.path, b.path)) })
 	for _, r := range p.regions {
 		for up := r.path; r.up == nil && up != "/"; {

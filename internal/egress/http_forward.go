@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -308,11 +309,7 @@ func (hc *httpConn) writeHead(resp *http.Response) error {
 		_, _ = w.WriteString("Transfer-Encoding: chunked\r\n")
 	}
 	if len(resp.Trailer) > 0 {
-		names := make([]string, 0, len(resp.Trailer))
-		for n := range resp.Trailer {
-			names = append(names, n)
-		}
-		_, _ = w.WriteString("Trailer: " + strings.Join(names, ", ") + "\r\n")
+		_, _ = w.WriteString("Trailer: " + strings.Join(slices.Collect(maps.Keys(resp.Trailer)), ", ") + "\r\n")
 	}
 	_, _ = w.WriteString("\r\n")
 	return errors.Join(err, w.Flush())

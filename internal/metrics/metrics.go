@@ -6,6 +6,7 @@
 package metrics
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -108,7 +109,7 @@ func (p *Page) Gauge(name, help string, value float64) {
 // Gauges writes current values by the value of a label.
 func (p *Page) Gauges(name, help, label string, values map[string]float64) {
 	p.family(name, "gauge", help)
-	for _, k := range sorted(values) {
+	for _, k := range slices.Sorted(maps.Keys(values)) {
 		p.line(name, pairs([]string{label}, []string{k}), values[k])
 	}
 }
@@ -127,7 +128,7 @@ func (p *Page) Counter(name, help string, c *Counter) {
 	if len(c.labels) == 0 && len(c.series) == 0 {
 		p.line(name, "", 0)
 	}
-	for _, labels := range sorted(c.series) {
+	for _, labels := range slices.Sorted(maps.Keys(c.series)) {
 		p.line(name, labels, float64(c.series[labels]))
 	}
 }
@@ -147,13 +148,4 @@ func (p *Page) Histogram(name, help string, h *Histogram) {
 	}
 	p.line(name+"_sum", "", h.sum)
 	p.line(name+"_count", "", float64(all))
-}
-
-func sorted[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"syscall"
 
@@ -66,11 +67,7 @@ func (b *builder) build() error {
 		b.mounts[tmp] = &Mount{Path: tmp, Mode: Hidden, Dir: true}
 		b.showInTmp()
 	}
-	points := make([]string, 0, len(b.points))
-	for p := range b.points {
-		points = append(points, p)
-	}
-	slices.SortFunc(points, func(x, y string) int {
+	points := slices.SortedFunc(maps.Keys(b.points), func(x, y string) int {
 		return cmp.Or(cmp.Compare(fspath.Depth(x), fspath.Depth(y)), cmp.Compare(x, y))
 	})
 	for _, p := range points {

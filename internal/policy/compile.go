@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -94,9 +95,7 @@ func (c *compiler) resolveFolders() bool {
 	ws, err := c.folder(c.src.Workspace)
 	if err != nil {
 		at := c.src.Chosen
-		if at.File == "" {
-			at.File = c.src.Name
-		}
+		at.File = cmp.Or(at.File, c.src.Name)
 		c.fail(at, fmt.Errorf("the workspace %q can't be used: %w", c.src.Workspace, err), "")
 		return false
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -197,9 +198,7 @@ func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (hint string, err error) {
 			return fspath.PatternForms, err
 		}
 		fs.Written, fs.Last, fs.Names, written = s.Match, p.Last, p.Names, p.Base
-		if written == "" {
-			written = "."
-		}
+		written = cmp.Or(written, ".")
 	}
 	got, err := c.roots.Resolve(c.res, written, !s.NoLink || s.Caps != 0)
 	if err == nil && s.NoLink && got.Path != c.roots.Unlinked(written) {

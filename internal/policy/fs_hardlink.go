@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"syscall"
 
 	"github.com/toolguard/toolguard/internal/policy/fspath"
@@ -81,10 +82,5 @@ func (c *Compiled) CheckFile(path string, id fspath.FileID, want Caps) Verdict {
 
 // Pinned reports whether a rule applies to a file under all of its hard links.
 func (c *Compiled) Pinned(r *Rule) bool {
-	for _, k := range c.Links {
-		if k.Rule == r.Index {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Links, func(k Link) bool { return k.Rule == r.Index })
 }

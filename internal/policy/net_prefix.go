@@ -73,12 +73,9 @@ func (n *CompiledNet) Ports() []uint16 {
 // OwnServers reports whether every authority allows the session to listen on any port of loopback and to connect there.
 func (c *Compiled) OwnServers() bool {
 	t := netname.Target{Protocol: "tcp", Listen: true} // without a port no other rule is about it
-	for _, addr := range netname.Loopback {
-		if !c.CheckPrefix(&t, netip.PrefixFrom(addr, addr.BitLen())).Allow {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(netname.Loopback[:], func(addr netip.Addr) bool {
+		return !c.CheckPrefix(&t, netip.PrefixFrom(addr, addr.BitLen())).Allow
+	})
 }
 
 // Directly returns a function that decides whether a range of addresses may be reached on a port with any content and by any name: the

@@ -1,5 +1,7 @@
 package seccomp
 
+import "slices"
+
 // operation is how a condition compares an argument.
 type operation int
 
@@ -56,12 +58,7 @@ func and(sets ...all) all {
 
 // holds evaluates the conditions as the assembled program does.
 func (a all) holds(args *[6]uint64) bool {
-	for _, c := range a {
-		if !c.holds(args[c.arg]) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(a, func(c condition) bool { return !c.holds(args[c.arg]) })
 }
 
 func (c condition) holds(v uint64) bool {

@@ -1,7 +1,9 @@
 package seccomp
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -46,15 +48,7 @@ func killCause(text string) Cause {
 }
 
 func (r denial) matches(args *[6]uint64) bool {
-	if r.when == nil || args == nil {
-		return true
-	}
-	for _, set := range r.when {
-		if set.holds(args) {
-			return true
-		}
-	}
-	return false
+	return r.when == nil || args == nil || slices.ContainsFunc(r.when, func(set all) bool { return set.holds(args) })
 }
 
 func (r denial) explain(f requirements, args *[6]uint64) Cause {
@@ -63,12 +57,8 @@ func (r denial) explain(f requirements, args *[6]uint64) Cause {
 		c = f.explainSocket(args)
 	}
 	c.Errno = unix.ErrnoName(r.errno)
-	if c.Resource == "" {
-		c.Resource = "syscall"
-	}
-	if c.Reason == "" {
-		c.Reason = policy.SyscallDenied
-	}
+	c.Resource = cmp.Or(c.Resource, "syscall")
+	c.Reason = cmp.Or(c.Reason, policy.SyscallDenied)
 	return c
 }
 

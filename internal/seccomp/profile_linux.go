@@ -63,10 +63,7 @@ func profile(name string, level int) [][]group {
 
 // strictPtrace reports whether any authority denies that processes trace each other.
 func strictPtrace(c *policy.Compiled) bool {
-	for _, l := range c.Layers {
-		if l.Syscalls.Profile == "strict" && !slices.Contains(l.Syscalls.Allow, "ptrace") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool {
+		return l.Syscalls.Profile == "strict" && !slices.Contains(l.Syscalls.Allow, "ptrace")
+	})
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/toolguard/toolguard/internal/event"
@@ -43,9 +44,7 @@ func (s *Summary) Add(e *event.Event) {
 	if e.Session == "" || s.Session != "" && e.Session != s.Session {
 		return
 	}
-	if s.Session == "" {
-		s.Session = e.Session
-	}
+	s.Session = cmp.Or(s.Session, e.Session)
 	s.Events++
 	for _, f := range []struct {
 		is  *string

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -57,9 +58,7 @@ func (p *poster) post(ctx context.Context, to, contentType string, body []byte, 
 	}
 	req.Header.Set("Content-Type", contentType)
 	req.Header.Set("User-Agent", "toolguard-ship")
-	for k, v := range more {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, more)
 	token := ""
 	if p.sink.Token != "" {
 		if token, err = readToken(p.sink.Token); err != nil {

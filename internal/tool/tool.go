@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
@@ -328,10 +329,5 @@ func (e *Engine) table(c *gate.Call) string {
 
 // declaresFS reports whether a policy file has a rule about files.
 func declaresFS(c *policy.Compiled) bool {
-	for _, r := range c.Rules {
-		if r.Resource == policy.FS && !r.Builtin() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Rules, func(r *policy.Rule) bool { return r.Resource == policy.FS && !r.Builtin() })
 }

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -89,9 +90,7 @@ func ruleLine(r *policy.Rule) string {
 
 // asked is the question in the words of the command line.
 func asked(q explain.Question, target string) string {
-	if target == "" {
-		target = q.Target
-	}
+	target = cmp.Or(target, q.Target)
 	switch q.Resource {
 	case policy.FS:
 		if q.Symlink {

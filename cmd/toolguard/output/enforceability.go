@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,10 +56,7 @@ func degraded(notes []policy.Enforceability) string {
 
 // shortfall is how far a row isn't enforced, and by what.
 func shortfall(row policy.Enforceability, backend string) string {
-	by := row.By
-	if by == "" {
-		by = backend
-	}
+	by := cmp.Or(row.By, backend)
 	if row.Status == policy.Partly {
 		return "only partly enforceable by " + by
 	}

@@ -12,10 +12,7 @@ import (
 // Help is the help of a command.
 func (s *Screen) Help(cmd *cobra.Command) {
 	defer s.flush()
-	about := cmd.Long
-	if about == "" {
-		about = cmd.CommandPath() + ": " + cmd.Short
-	}
+	about := cmp.Or(cmd.Long, cmd.CommandPath()+": "+cmd.Short)
 	s.line("%s\n\n%s\n  %s", about, s.in(bold, "Usage"), UsageLine(cmd))
 	if cmd.Example != "" {
 		s.line("\n%s\n%s", s.in(bold, "Examples"), cmd.Example)

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/userfiles"
@@ -53,9 +54,6 @@ func WhyJSON(n int, d *userfiles.Denial, why *Explanation) any {
 }
 
 func denialJSON(n int, d *userfiles.Denial) denialReport {
-	note := d.Extra["why"]
-	if note == "" {
-		note = d.Extra["note"]
-	}
+	note := cmp.Or(d.Extra["why"], d.Extra["note"])
 	return denialReport{n, d.Resource, d.Capability, d.Target, d.Reason, d.Rule, d.Place, note, d.Extra["advice"], d.Suggest, d.Count}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/darwin"
@@ -68,10 +69,7 @@ func WriteLong(p *darwin.Profile, c *policy.Compiled, folders []string) (file st
 
 // mayChange reports whether the policy allows any of the changes to a path.
 func mayChange(c *policy.Compiled, path string, changes policy.Caps) bool {
-	for _, one := range []policy.Caps{policy.Create, policy.Update, policy.Delete} {
-		if changes&one != 0 && c.CheckFS(path, one).Allow {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]policy.Caps{policy.Create, policy.Update, policy.Delete}, func(one policy.Caps) bool {
+		return changes&one != 0 && c.CheckFS(path, one).Allow
+	})
 }

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/loader/bpffs"
@@ -18,12 +19,7 @@ const Canary = RunFolder + "/canary"
 // Hidden reports whether every session is denied a path, whatever its policy: a process that may read a file may lock it, and so block
 // toolguard.
 func Hidden(path string) bool {
-	for _, p := range HiddenFolders {
-		if path == p || strings.HasPrefix(path, p+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(HiddenFolders, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
 }
 
 var HiddenFolders = []string{bpffs.Root, LockFolder, Canary, RunFolder + "/audit", "/var/lib/toolguard"}

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"path"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -60,7 +59,7 @@ func (d *differ) fs() {
 			patterns = append(patterns, r)
 		}
 	})
-	for _, p := range sortedKeys(seen) {
+	for _, p := range slices.Sorted(maps.Keys(seen)) {
 		for _, r := range patterns {
 			if fspath.Within(p, r.FS.Path) {
 				seen[path.Join(p, witness(r))] = true
@@ -68,7 +67,7 @@ func (d *differ) fs() {
 		}
 	}
 	reported := map[string][2]policy.Caps{}
-	for _, p := range sortedKeys(seen) { // an ancestor sorts before its descendants
+	for _, p := range slices.Sorted(maps.Keys(seen)) { // an ancestor sorts before its descendants
 		now := [2]policy.Caps{d.a.Caps(p), d.b.Caps(p)}
 		above := nearest(reported, p)
 		reported[p] = now
@@ -123,15 +122,6 @@ func decidingRule(c *policy.Compiled, p string) *policy.Rule {
 	return nil
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
-}
-
 // decision adds a change when two verdicts differ.
 func (d *differ) decision(res policy.Resource, target string, old, new policy.Verdict) {
 	if old.Allow == new.Allow {
@@ -163,7 +153,7 @@ func (d *differ) net() {
 			}
 		})
 	}
-	for _, s := range sortedKeys(targets) {
+	for _, s := range slices.Sorted(maps.Keys(targets)) {
 		t, old, new := targets[s], policy.Verdict{}, policy.Verdict{}
 		if p := within[s]; p.IsValid() {
 			old, new = d.a.CheckPrefix(&t, p), d.b.CheckPrefix(&t, p)
@@ -293,7 +283,7 @@ func netWitnesses(n *policy.CompiledNet) []netname.Target {
 func (d *differ) env() {
 	names := map[string]string{"every other variable": "\x01"}
 	d.rules(policy.Env, func(r *policy.Rule) { names[r.Env.Name] = strings.Replace(r.Env.Name, "*", "\x01", 1) })
-	for _, s := range sortedKeys(names) {
+	for _, s := range slices.Sorted(maps.Keys(names)) {
 		d.decision(policy.Env, s, d.a.CheckEnv(names[s]), d.b.CheckEnv(names[s]))
 	}
 }
@@ -319,7 +309,7 @@ func (d *differ) commands() {
 			lines[strings.Join(append([]string{c.Name}, args...), " ")] = line{c.Program, argv}
 		}
 	})
-	for _, s := range sortedKeys(lines) {
+	for _, s := range slices.Sorted(maps.Keys(lines)) {
 		l := lines[s]
 		d.decision(policy.Commands, s, d.a.CheckCommand(l.program, l.argv), d.b.CheckCommand(l.program, l.argv))
 	}

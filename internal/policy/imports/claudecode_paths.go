@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -178,10 +179,7 @@ func (c *claude) write(mode, at string) {
 		c.ask["WebFetch"], c.from["WebFetch"] = "off", "WebFetch(domain:…); other hosts are denied"
 	}
 	for _, p := range sortedKeys(c.ask) {
-		from := c.from[p]
-		if from == "" {
-			from = "not in permissions: Claude Code asks"
-		}
+		from := cmp.Or(c.from[p], "not in permissions: Claude Code asks")
 		c.set(c.tool(p), "ask", tomltext.Quote(c.ask[p]), from)
 		if mode == "dontAsk" { // what would be asked about is denied
 			c.set(c.tool(p), "constraints.forbidden", strconv.FormatBool(c.ask[p] == "always"), at)

@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
@@ -74,9 +75,7 @@ func (i *importer) jpTool(t *object, key, run string) string {
 	kind, of, _ := strings.Cut(source, ".")
 	if kind == "mcp" {
 		server, own, _ := strings.Cut(of, ".")
-		if own == "" {
-			own = key
-		}
+		own = cmp.Or(own, key)
 		name = "mcp__" + server + "__" + own
 		if server == "" {
 			i.fail(t.at("source"), "it names no server")

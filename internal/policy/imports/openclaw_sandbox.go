@@ -30,12 +30,8 @@ func (b clawBox) on() bool { return b.mode != "" && b.mode != "off" }
 // box reads a sandbox's table, over the one of all agents.
 func (c *claw) box(o *object, all clawBox) clawBox {
 	b := clawBox{mode: o.text("mode", "off", "non-main", "all"), access: o.text("workspaceAccess", workspaces...), at: o.at("workspaceAccess")}
-	if b.mode == "" {
-		b.mode = all.mode
-	}
-	if b.access == "" {
-		b.access = all.access
-	}
+	b.mode = cmp.Or(b.mode, all.mode)
+	b.access = cmp.Or(b.access, all.access)
 	docker := o.object("docker")
 	if network := docker.text("network"); network != "" && network != "none" {
 		c.leave(docker.at("network"), "%s: no host is allowed in its place", tomltext.Quote(network))

@@ -1,6 +1,7 @@
 package netname
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,10 +40,7 @@ type Target struct {
 }
 
 func (t *Target) String() string {
-	scheme := t.Scheme
-	if scheme == "" {
-		scheme = t.Protocol
-	}
+	scheme := cmp.Or(t.Scheme, t.Protocol)
 	s := scheme + "://" + t.HostPort()
 	if len(t.Path) > 0 {
 		s += "/" + strings.Join(t.Path, "/")

@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -47,10 +48,7 @@ func (a *Access) undeclare(r policy.Resource) {
 func (a *Access) check(d *decoder, _ *tomltree.Node) {
 	for _, c := range a.Capabilities.Items {
 		if !knownCapability(c.S) {
-			hint := nearest.Hint(c.S, capabilities, "")
-			if hint == "" {
-				hint = "write it as capabilities(7) does, for example CAP_NET_BIND_SERVICE"
-			}
+			hint := cmp.Or(nearest.Hint(c.S, capabilities, ""), "write it as capabilities(7) does, for example CAP_NET_BIND_SERVICE")
 			d.failAt(c.Position, hint, "unknown capability %s", tomltree.Quote(c.S))
 		}
 	}

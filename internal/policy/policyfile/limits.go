@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"cmp"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -67,10 +68,7 @@ var units = []struct {
 // ParseSize reads "1.5GiB"; 0 means that it isn't a size, and hint has the reason.
 func ParseSize(s string) (n uint64, hint string) {
 	digits := len(s) - len(strings.TrimLeft(s, "0123456789."))
-	unit := strings.TrimSuffix(strings.TrimLeft(s[digits:], " "), "/s")
-	if unit == "" {
-		unit = "B"
-	}
+	unit := cmp.Or(strings.TrimSuffix(strings.TrimLeft(s[digits:], " "), "/s"), "B")
 	for _, u := range units {
 		if u.name == unit {
 			n, ok := scale(s[:digits], u.n)

@@ -91,10 +91,7 @@ func allowed(c *policy.Compiled, n *Net) bool {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	scheme := n.Scheme
-	if scheme == "" {
-		scheme = "https"
-	}
+	scheme := cmp.Or(n.Scheme, "https")
 	t, err := netname.ParseTarget(scheme + "://" + host + n.PathPrefix)
 	if err != nil {
 		return false

@@ -320,12 +320,9 @@ func (c *collector) interpreter(path string, head []byte, dir program.Word, dept
 
 // executable reports whether a file begins as a program of Linux or macOS.
 func executable(head []byte) bool {
-	for _, magic := range []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"} {
-		if strings.HasPrefix(string(head), magic) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"}, func(magic string) bool {
+		return strings.HasPrefix(string(head), magic)
+	})
 }
 
 // bind digests a file. It's nil if that can't be done, and the files aren't unique then.

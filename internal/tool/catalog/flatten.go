@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -87,9 +88,7 @@ func flatten(schema, root map[string]any, depth int) map[string]any {
 	}
 	properties, _ := out["properties"].(map[string]any)
 	merged := map[string]any{}
-	for name, p := range properties {
-		merged[name] = p
-	}
+	maps.Copy(merged, properties)
 	required := names(out["required"])
 	if target := resolve(schema["$ref"], root); target != nil && depth < mostNested {
 		m := flatten(target, root, depth+1)

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy/toolset"
@@ -69,11 +70,5 @@ func (e *Executed) find(w *walker, s *toolset.Settings) {
 
 // isEnvironment reports whether a key is that of the environment of a command.
 func isEnvironment(key string) bool {
-	key = strings.NewReplacer("_", "", "-", "").Replace(fold(key))
-	for _, name := range environments {
-		if key == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(environments, strings.NewReplacer("_", "", "-", "").Replace(fold(key)))
 }

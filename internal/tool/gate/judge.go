@@ -122,15 +122,9 @@ const maxShown = 4096
 
 // declares reports whether a rule is one of the tool's own table.
 func (j *judge) declares(r *policy.Rule) bool {
-	if r.Builtin() || j.Base == nil {
-		return false
-	}
-	for _, b := range j.Base.Rules {
-		if b.Position == r.Position && b.Resource == r.Resource {
-			return false
-		}
-	}
-	return true
+	return !r.Builtin() && j.Base != nil && !slices.ContainsFunc(j.Base.Rules, func(b *policy.Rule) bool {
+		return b.Position == r.Position && b.Resource == r.Resource
+	})
 }
 
 // modelText is the first line of what a model gets: the grammar fixes its forms.

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,7 +27,7 @@ func (v *verifier) known() (all []Caller) {
 			}
 		}
 		eachStage(s.m.Layer, func(s *toolset.Stage) {
-			for _, name := range sorted(s.Providers) {
+			for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
 				add(Caller{Provider: name})
 			}
 		})

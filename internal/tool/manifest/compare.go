@@ -2,12 +2,14 @@ package manifest
 
 import (
 	"cmp"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
+	"github.com/toolguard/toolguard/internal/policy/toolset"
 )
 
 // Use is something that a session did or tried.
@@ -66,7 +68,7 @@ func Compare(m *Manifest, at Place, uses []Use) (*Comparison, error) {
 	slices.SortFunc(out.Undeclared, func(a, b Undeclared) int {
 		return cmp.Or(cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Target, b.Target))
 	})
-	for _, name := range sorted(c.tools) {
+	for _, name := range slices.Sorted(maps.Keys(c.tools)) {
 		if name != "" && !c.hasTable(name) {
 			out.NoTable = append(out.NoTable, name)
 		}
@@ -120,12 +122,9 @@ func (c *compared) use(u *Use) error {
 // hasTable reports whether one of the policy's own tables is about a tool.
 func (c *compared) hasTable(name string) bool {
 	about := c.m.Layer.Patterns(name)
-	for _, t := range c.m.Layer.Tools {
-		if !t.Pattern.Rule.Builtin() && slices.Contains(about, t.Pattern.Text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.m.Layer.Tools, func(t *toolset.Tool) bool {
+		return !t.Pattern.Rule.Builtin() && slices.Contains(about, t.Pattern.Text)
+	})
 }
 
 func (c *compared) unused() (all []Unused) {

@@ -188,7 +188,7 @@ func nested(l *toolset.Layer, c Caller) []string {
 			}
 		}
 	}
-	return sorted(out)
+	return slices.Sorted(maps.Keys(out))
 }
 
 // eachStage calls f for the stages of a layer.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -177,7 +178,7 @@ func write(b *bytes.Buffer, v any, indent string, depth int) {
 		return
 	}
 	b.WriteByte('{')
-	for _, k := range sorted(object) {
+	for _, k := range slices.Sorted(maps.Keys(object)) {
 		b.WriteString(sep + inner + text(k) + ": ")
 		next := depth + 1
 		if depth < 0 || slices.Contains(compact, k) && depth == 0 {

@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -205,12 +206,12 @@ func (s *search) representatives() []string {
 			}
 		}
 	}
-	for _, p := range sorted(prefixes) {
-		for _, x := range sorted(suffixes) {
+	for _, p := range slices.Sorted(maps.Keys(prefixes)) {
+		for _, x := range slices.Sorted(maps.Keys(suffixes)) {
 			exact[taken.example(p+"*"+x, "example", letters)] = true
 		}
 	}
-	return sorted(exact)
+	return slices.Sorted(maps.Keys(exact))
 }
 
 // each calls f for the names beneath a node.
@@ -219,15 +220,6 @@ func (n *node) each(f func(name string)) {
 		f(name)
 		child.each(f)
 	}
-}
-
-func sorted[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // first returns the patterns whose first component matches a name.
@@ -342,7 +334,7 @@ func (s *search) next(n *state, push func(*state)) {
 	if n.at == nil {
 		return
 	}
-	for _, name := range sorted(n.at.children) {
+	for _, name := range slices.Sorted(maps.Keys(n.at.children)) {
 		child := n.at.children[name]
 		x := s.advance(n.bases, n.begun, n.best, name)
 		next := &state{at: child, bases: n.bases, begun: x.begun, best: x.best, from: n, name: name}

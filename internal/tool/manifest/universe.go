@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,7 +30,7 @@ func (v *verifier) universe() []example {
 				patterns.add(e.Text)
 			}
 		})
-		patterns.add(sorted(s.m.Layer.Aliases)...)
+		patterns.add(slices.Sorted(maps.Keys(s.m.Layer.Aliases))...)
 	}
 	var taken names
 	for _, p := range patterns.list {
@@ -71,7 +72,7 @@ func eachEntry(l *toolset.Layer, f func(toolset.Entry)) {
 	for _, t := range l.Tools {
 		each([]toolset.Entry{t.Pattern}, t.Implies, t.OnlyAfter, t.Aliases)
 	}
-	for _, g := range sorted(l.Groups) {
+	for _, g := range slices.Sorted(maps.Keys(l.Groups)) {
 		each(l.Groups[g])
 	}
 	eachStage(l, func(s *toolset.Stage) { each(s.Allow, s.AlsoAllow, s.Deny) })

@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -11,8 +13,8 @@ func (v *verifier) enters() error {
 	for _, tool := range v.names() {
 		old, new := v.old.enters(tool), v.new.enters(tool)
 		commands := words{}
-		commands.add(sorted(old)...)
-		commands.add(sorted(new)...)
+		commands.add(slices.Sorted(maps.Keys(old))...)
+		commands.add(slices.Sorted(maps.Keys(new))...)
 		for _, c := range commands.list {
 			if old[c] == new[c] {
 				continue

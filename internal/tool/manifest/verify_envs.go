@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -52,12 +53,7 @@ func rulesOf(c *policy.Compiled, program string) (rules []*policy.Rule) {
 
 // sees reports whether every rule about a program lets it see a variable.
 func sees(rules []*policy.Rule, name string) bool {
-	for _, r := range rules {
-		if !r.Command.Sees(name) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(rules, func(r *policy.Rule) bool { return !r.Command.Sees(name) })
 }
 
 func envsOf(rules []*policy.Rule) string {

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy/toolset"
@@ -55,8 +56,8 @@ func (v *verifier) judged(old, new *toolset.Settings, add func(code, resource, k
 		add("gate.weakened", "kind", "kind", cmp.Or(old.Kind, "unknown"), cmp.Or(new.Kind, "unknown"))
 	}
 	names := words{}
-	names.add(sorted(old.Parameters)...)
-	names.add(sorted(new.Parameters)...)
+	names.add(slices.Sorted(maps.Keys(old.Parameters))...)
+	names.add(slices.Sorted(maps.Keys(new.Parameters))...)
 	for _, p := range names.list {
 		if a, b := old.Parameters[p], new.Parameters[p]; a != b && lacks(roleNeeds[b], roleNeeds[a]) && !(a == "argv" && b == "") {
 			add("gate.weakened", "parameters."+p, "parameters."+p, cmp.Or(a, "none"), cmp.Or(b, "none"))
@@ -78,7 +79,7 @@ func (v *verifier) approvals() {
 	agents := words{}
 	agents.add("")
 	for _, s := range []*side{v.old, v.new} {
-		agents.add(sorted(s.m.Layer.Approvals.Agents)...)
+		agents.add(slices.Sorted(maps.Keys(s.m.Layer.Approvals.Agents))...)
 	}
 	for _, agent := range agents.list {
 		for _, x := range v.examples {

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy/toolset"
@@ -25,7 +26,7 @@ func (v *verifier) limits() {
 	for _, s := range []*side{v.old, v.new} {
 		for _, stage := range s.m.Stages {
 			a, b := v.old.stage(stage.Caller).Limits, v.new.stage(stage.Caller).Limits
-			for _, name := range sorted(a) {
+			for _, name := range slices.Sorted(maps.Keys(a)) {
 				if a[name] == 0 || b[name] != 0 && b[name] <= a[name] {
 					continue
 				}

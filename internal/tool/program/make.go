@@ -2,6 +2,7 @@ package program
 
 import (
 	"regexp"
+	"slices"
 
 	"github.com/toolguard/toolguard/internal/lazy"
 )
@@ -45,13 +46,5 @@ func HarmfulValue(name, value string) bool {
 		return false
 	}
 	harmless := harmlessValues[name]
-	if harmless == nil {
-		return true
-	}
-	for _, w := range literals(value) {
-		if !harmless().MatchString(w.Text) {
-			return true
-		}
-	}
-	return false
+	return harmless == nil || slices.ContainsFunc(literals(value), func(w Word) bool { return !harmless().MatchString(w.Text) })
 }

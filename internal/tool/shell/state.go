@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -188,10 +189,7 @@ func joinValues(v, w variable, both bool) value {
 	if both && v.value == w.value {
 		return v.value
 	}
-	name := v.name
-	if name == "" {
-		name = w.name
-	}
+	name := cmp.Or(v.name, w.name)
 	u := unknownValue(name)
 	u.numeric = both && isNumeric(v.value) && isNumeric(w.value)
 	return u
