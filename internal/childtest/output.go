@@ -2,6 +2,9 @@ package childtest
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
 	"sync"
 )
 
@@ -23,4 +26,22 @@ func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
+}
+
+// Lines returns the JSON values of a file, one a line, without one that is being written.
+func Lines[T any](t testingT, file string) (all []T) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	Must(t, err)
+	for line := range bytes.Lines(text) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break
+		}
+		var v T
+		if err := json.Unmarshal(line, &v); err != nil {
+			t.Fatal(fmt.Errorf("%w: %s", err, line))
+		}
+		all = append(all, v)
+	}
+	return all
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
@@ -124,12 +125,7 @@ func descriptors(t *testing.T, s *scene, cmd *exec.Cmd) {
 // terminal makes a pseudo terminal the run's standard input and controlling terminal.
 func terminal(t *testing.T, s *scene, cmd *exec.Cmd) {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	must(t, err)
-	must(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	must(t, err)
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	master, slave, err := pty.Open()
 	must(t, err)
 	t.Cleanup(func() { slave.Close(); master.Close() })
 	cmd.Stdin = slave

@@ -3,8 +3,6 @@
 package bpf
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -67,13 +65,7 @@ func (r row) run(t *testing.T, dir string) {
 		t.Errorf("%s: exit status %d, want %d\n%s", r.what, got, r.status, out)
 	}
 	var reported []string
-	text, err := os.ReadFile(dir + ".events")
-	must(t, err)
-	for line := range bytes.Lines(text) {
-		var e struct{ Unmapped denial }
-		if err := json.Unmarshal(line, &e); err != nil {
-			t.Fatalf("%v: %s", err, line)
-		}
+	for _, e := range childtest.Lines[struct{ Unmapped denial }](t, dir+".events") {
 		if e.Unmapped.Reason != "" {
 			reported = append(reported, e.Unmapped.text(dir))
 		}

@@ -206,12 +206,8 @@ type seenEvent struct {
 // reported returns the events of the job.
 func (j *job) reported() (list []seenEvent) {
 	j.t.Helper()
-	text, err := os.ReadFile(j.events)
-	must(j.t, err)
-	for line := range bytes.Lines(text) {
-		if bytes.HasSuffix(line, []byte("\n")) { // otherwise it's being written
-			list = append(list, parseEvent(j.t, line))
-		}
+	for _, e := range childtest.Lines[struct{ Unmapped seenEvent }](j.t, j.events) {
+		list = append(list, e.Unmapped)
 	}
 	return list
 }

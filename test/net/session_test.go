@@ -4,7 +4,6 @@ package net
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -159,23 +158,9 @@ func (e reported) String() string {
 }
 
 // readEvents returns all events of denials.
-func (p *fixture) readEvents() (all []reported) {
+func (p *fixture) readEvents() []reported {
 	p.t.Helper()
-	text, err := os.ReadFile(p.events)
-	must(p.t, err)
-	for line := range bytes.Lines(text) {
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // incomplete line
-		}
-		var e reported
-		if err := json.Unmarshal(line, &e); err != nil {
-			p.t.Fatalf("%v: %s", err, line)
-		}
-		if e.Unmapped.Kind == "denial" {
-			all = append(all, e)
-		}
-	}
-	return all
+	return slices.DeleteFunc(childtest.Lines[reported](p.t, p.events), func(e reported) bool { return e.Unmapped.Kind != "denial" })
 }
 
 // denials returns the events of the network's denials.

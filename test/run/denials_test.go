@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // isolatedDaemon is a toolguardd in a mount namespace with a separate /run/toolguard, except the state of auditing, which all processes
@@ -106,17 +107,11 @@ type denied struct {
 
 func events(t *testing.T, file, kind string) (list []denied) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	must(t, err)
-	for line := range strings.Lines(string(text)) {
-		if !strings.HasSuffix(line, "\n") {
-			break // it's being written
-		}
-		var e struct {
-			Unmapped denied
-			Policy   struct{ Name, UID string }
-		}
-		must(t, json.Unmarshal([]byte(line), &e))
+	type event struct {
+		Unmapped denied
+		Policy   struct{ Name, UID string }
+	}
+	for _, e := range childtest.Lines[event](t, file) {
 		if e.Unmapped.Policy = e.Policy; e.Unmapped.Kind == kind {
 			list = append(list, e.Unmapped)
 		}

@@ -3,9 +3,7 @@
 package vm
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -85,14 +83,11 @@ func (s *session) status() int {
 // met returns the limits that the session reached, according to its events.
 func (s *session) met() string {
 	s.t.Helper()
-	text, err := os.ReadFile(s.events)
-	must(s.t, err)
+	type event struct {
+		Unmapped struct{ Resource, Rule, Reason string }
+	}
 	var rules []string
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		var e struct {
-			Unmapped struct{ Resource, Rule, Reason string }
-		}
-		must(s.t, json.Unmarshal(lines.Bytes(), &e))
+	for _, e := range childtest.Lines[event](s.t, s.events) {
 		if u := e.Unmapped; u.Resource == "limits" && u.Reason == "limit" {
 			rules = append(rules, u.Rule)
 		}
