@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -103,15 +104,15 @@ func TestAfterInBackground(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	var pids []string
-	for len(pids) < maxRunning {
+	if !childtest.Eventually(func() bool {
 		pids, _ = filepath.Glob(filepath.Join(h.Dir, "pid.*"))
-		time.Sleep(time.Millisecond)
+		pids = slices.DeleteFunc(pids, func(file string) bool { return !exists(file) })
+		return len(pids) == maxRunning
+	}) {
+		t.Fatalf("%d of %d hooks run", len(pids), maxRunning)
 	}
 	r.Close(time.Millisecond)
 	for _, p := range pids {
-		for !exists(p) {
-			time.Sleep(time.Millisecond)
-		}
 		ended(t, p)
 	}
 	if got := f.list(); len(got) != maxRunning+3 {
