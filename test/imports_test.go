@@ -22,7 +22,7 @@ const layers = `
 	session/backend session/denials tool/gate tool/manifest tool/message tool/visibility userfiles github.com/spf13/cobra github.com/spf13/pflag
 	golang.org/x/sys
 8 daemon: api api/http1 audit cgroup cgroup/managed daemon/forward daemon/peer daemon/systemd event kernelaudit landlock loader loader/cgroupsock
-	loader/image metrics policy policy/hostfs policy/policyfile proc session/denials session/network tool/message github.com/pelletier/go-toml/v2
+	loader/image metrics policy policy/hostfs policy/policyfile proc session/denials session/network tool/message github.com/go-json-experiment/json github.com/pelletier/go-toml/v2
 	golang.org/x/sys
 8 calls/host: tool/gate api calls calls/serve calls/socket policy policy/hostfs policy/policyfile policy/policyload policy/toolset session tool
 	tool/approval tool/callstate tool/constraint
@@ -104,7 +104,7 @@ const layers = `
 2 session/launch/forkexec: session/launch/forkexec/nofile golang.org/x/sys
 1 daemon/peer: proc golang.org/x/sys
 1 kernelaudit: golang.org/x/sys
-1 policy: policy/envname policy/fspath policy/netname policy/tomltext
+1 policy: policy/envname policy/fspath policy/netname policy/tomltext github.com/go-json-experiment/json
 1 policy/fspath/fspathtest: policy/fspath
 0 audit/report:
 0 daemon/systemd:

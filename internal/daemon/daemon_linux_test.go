@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -98,6 +99,9 @@ func TestRequests(t *testing.T) {
 	named.Name = strings.Repeat("x", api.MaxBody/2)
 	wantRejection(t, c.Do("POST", api.Sessions, api.Start{Policy: &named, Argv: []string{"true"}}, nil), 400, "has a name of 4194304 bytes")
 	wantRejection(t, c.Do("POST", api.Sessions, "x", nil), 400, "body")
+	for _, text := range []string{`{"argv":["true"],"argv":["false"]}`, `{"policy":{"Name":"a","Name":"b"}}`, `{"policy":{"Layers":[{"Mode":1,"Mode":0}]}}`} {
+		wantRejection(t, c.Do("POST", api.Sessions, json.RawMessage(text), nil), 400, "duplicate object member name")
+	}
 	wantRejection(t, c.Do("POST", api.Sessions, strings.Repeat("x", api.MaxBody), nil), 413, "too large")
 	wantRejection(t, c.Do("POST", api.Sessions, api.Start{Argv: make([]string, maxValues+2)}, nil), 413, "values")
 	wantRejection(t, c.Do("GET", "/nothing", nil, nil), 404, "nothing at")

@@ -14,6 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/api/http1"
 	"github.com/toolguard/toolguard/internal/cgroup"
@@ -166,8 +169,9 @@ func (r *request) body() ([]byte, error) {
 	return text, nil
 }
 
+// parse parses JSON without duplicate names. It's faster than encoding/json: a session's policy has some 50 KiB.
 func parse(body []byte, v any) error {
-	if err := json.Unmarshal(body, v); err != nil {
+	if err := jsonv2.Unmarshal(body, v, jsonv1.FormatDurationAsNano(true)); err != nil {
 		return reject(400, "the request's body: %v", err)
 	}
 	return nil
