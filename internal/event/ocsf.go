@@ -2,8 +2,10 @@ package event
 
 import (
 	"encoding/hex"
+	"maps"
 	"net"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -296,7 +298,7 @@ func (o *object) unmapped(e *Event) {
 		o.object("exit", func(o *object) { o.exit(e.Exit) })
 	}
 	o.object("extra", func(o *object) {
-		for _, k := range sortedKeys(e.Extra) {
+		for _, k := range slices.Sorted(maps.Keys(e.Extra)) {
 			o.text(plainKey(k), e.Extra[k])
 		}
 	})

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,7 +105,7 @@ func details(e *Event) (parts []string) {
 		add("not enforced: ", Plain(d))
 	}
 	add("removed from its environment: ", Plain(strings.Join(e.Removed, ", ")))
-	for _, k := range sortedKeys(e.Extra) {
+	for _, k := range slices.Sorted(maps.Keys(e.Extra)) {
 		if k == "what" && (e.Kind == Daemon || e.Kind == Checkpoint) {
 			continue // the summary has it
 		}
@@ -179,15 +180,6 @@ func Plain(s string) string {
 	}
 	q := strconv.Quote(s)
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // plainKey replaces what a member's name may not contain by _.
