@@ -44,7 +44,7 @@ const layers = `
 5 calls/client: api api/http1 calls/socket tool/message
 5 calls/serve: api api/http1 calls/socket daemon/peer tool/message golang.org/x/sys
 1 calls/socket: userfiles golang.org/x/sys
-4 api: api/http1 cgroup event kernelaudit policy
+4 api: api/http1 cgroup event kernelaudit policy github.com/go-json-experiment/json
 0 api/http1:
 0 lazy:
 4 cgroup/managed: cgroup event policy github.com/containerd/cgroups/v3/cgroup2

@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+
 	"github.com/toolguard/toolguard/internal/api/http1"
 )
 
@@ -163,7 +166,8 @@ func (c *Client) stream(method, path string, body any) (*Stream, error) {
 	var text []byte
 	if body != nil {
 		var err error
-		if text, err = json.Marshal(body); err != nil {
+		// Faster than encoding/json for a policy, whose text that package reads once more.
+		if text, err = jsonv2.Marshal(body, jsonv1.DefaultOptionsV1()); err != nil {
 			return nil, err
 		}
 	}
