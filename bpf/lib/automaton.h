@@ -50,19 +50,47 @@ static __always_inline u32 fold(u8 b)
 	return (b & 31) | (b >> 1 & 32);
 }
 
-/* may returns which parts of a name some pattern can match, judged by its first and last byte: MAY_BEGIN, MAY_END, MAY_ALL. */
-static __always_inline u32 may(struct walk *c, u8 first, u8 last)
+/* pair is the bit of two bytes in a filter. */
+static __always_inline u32 pair(u8 a, u8 b)
 {
-	u32 f = fold(first), l = fold(last);
-	u64 beginning = c->filter[FILTER_PREFIX] >> f, end = c->filter[FILTER_SUFFIX] >> l;
-	u32 some = (beginning & MAY_BEGIN) | (end << 1 & MAY_END);
+	return fold(a) + 7 * fold(b);
+}
 
-	if (c->filter[FILTER_NAMES] >> f & 1) {
-		struct line *ends = line_of(c->image, c->header[H_FILTER] + 1 + f / 8);
-		if (!ends || ends->q[f & 7] >> l & 1)
-			some |= MAY_ALL;
-	}
-	return some;
+/* in_filter looks up a byte, and then the bit of others. */
+static __always_inline bool in_filter(struct walk *c, u32 filter, u8 byte, u32 others)
+{
+	u32 f = fold(byte);
+
+	if (!(c->filter[filter] >> f & 1))
+		return false;
+	struct line *l = line_of(c->image, c->header[H_FILTER] + 1 + filter * 8 + f / 8);
+	return !l || l->q[f & 7] >> (others & 63) & 1;
+}
+
+/* ends is the first three bytes of a name, and the last three, the very last one first. Those that a shorter name doesn't have are any. */
+struct ends {
+	u8 first[3], last[3];
+};
+
+/* may returns which parts of a name some pattern can match, judged by its ends: MAY_BEGIN, MAY_END, MAY_ALL. */
+static __always_inline u32 may(struct walk *c, struct ends *e)
+{
+	return (in_filter(c, FILTER_PREFIX, e->first[0], pair(e->first[1], e->first[2])) ? MAY_BEGIN : 0) |
+	       (in_filter(c, FILTER_SUFFIX, e->last[0], pair(e->last[1], e->last[2])) ? MAY_END : 0) |
+	       (in_filter(c, FILTER_NAMES, e->first[0], fold(e->last[0])) ? MAY_ALL : 0);
+}
+
+/* may_name is may for the name that was read. */
+static __always_inline u32 may_name(struct walk *c)
+{
+	u8 *name = (u8 *)c->name;
+	u32 len = c->len;
+	struct ends e = {
+		.first = { name[0], name[1], name[2] },
+		.last = { name[(len - 1) & 0xff], name[(len - 2) & 0xff], name[(len - 3) & 0xff] },
+	};
+
+	return may(c, &e);
 }
 
 static __always_inline void match_word(struct match *m, u32 h)
@@ -227,15 +255,21 @@ static __always_inline void no_pattern(struct match *m)
 		m->state[i] = 0;
 }
 
-/* cannot_match reports whether the first and last byte of a dentry's name show that no pattern matches it. */
+/* cannot_match reports whether the ends of a dentry's name show that no pattern matches it. */
 static __always_inline bool cannot_match(struct walk *c, u64 dentry)
 {
 	if (!bpf_ksym_exists(bpf_rdonly_cast))
 		return false;
 	u32 len = LOAD(struct dentry, dentry, d_name.len);
-	u64 name = (u64)LOAD(struct dentry, dentry, d_name.name);
+	u64 name = (u64)LOAD(struct dentry, dentry, d_name.name), end = name + len;
 
-	return len - 1 < MAX_NAME && !may(c, BYTE(name), BYTE(name + len - 1));
+	if (len - 1 >= MAX_NAME)
+		return false;
+	struct ends e = {
+		.first = { BYTE(name), BYTE(name + 1), BYTE(name + 2) },
+		.last = { BYTE(end - 1), BYTE(end - 2), BYTE(end - 3) },
+	};
+	return !may(c, &e);
 }
 
 /* match_next follows the i-th name from the root; false when no rule can match any deeper. */
@@ -261,7 +295,7 @@ static __always_inline bool match_next(struct walk *c, struct match *m, u32 i, b
 		len = own_process(c);
 	c->len = len;
 	if (m->live) {
-		u32 some = may(c, ((u8 *)c->name)[0], ((u8 *)c->name)[(len - 1) & 0xff]);
+		u32 some = may_name(c);
 		if (some)
 			step_patterns(c, m, some);
 		else

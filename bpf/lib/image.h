@@ -50,7 +50,7 @@ enum header {
 };
 #define SEED_LINKS (1U << 31) /* some rules are about files with several hard links */
 #define SEED_EXECS (1U << 30) /* executed programs are reported */
-#define IMAGE_MAGIC 0x74673036 /* changes with the format */
+#define IMAGE_MAGIC 0x74673037 /* changes with the format */
 
 /* A bucket holds four entries; one with c == 0 is empty. A name is {hash, length, line of its text, set}, an edge is
  * {node, hash of the name, node, length and text of the name}, an affix's edge {node, byte, node, set}. */
@@ -61,8 +61,9 @@ struct entry {
 #define EDGE_LEN(d) ((d) >> 1 & 0x3fff)
 #define EDGE_TEXT(d) ((d) >> 15) /* a line */
 
-/* The filter: by their folded bytes, the first ones of prefixes, the last ones of suffixes, and the first ones of the remaining names. From the
- * next line on, eight a line, it has for each of these the last bytes of these names. */
+/* The filter: its first line has, by their folded bytes, the first ones of prefixes, the last ones of suffixes, and the first ones of the
+ * remaining names. From the next line on, each of these bytes has a word, eight a line: for prefixes and suffixes the bits of the next two
+ * bytes, for the remaining names those of their last bytes. */
 enum filter { FILTER_PREFIX, FILTER_SUFFIX, FILTER_NAMES, FILTERS };
 enum { MAY_BEGIN = 1, MAY_END = 2, MAY_ALL = 4 };
 #define MAX_PROBES 4

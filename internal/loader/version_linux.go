@@ -3,4 +3,4 @@
 package loader
 
 // version identifies this build's programs: the first digits of the SHA-256 of their object.
-const version = "851e67a91a82a405"
+const version = "dad5f7a0ddaa4de9"

@@ -20,7 +20,7 @@ type builder struct {
 	bit        int
 	affixes    []*bitset // by affix node: the patterns whose affix ends there
 	affixed    map[edge]uint32
-	filter     [1 + 64/maxWords]bitset // bpf/lib/image.h: of the names in patterns
+	filter     [1 + filters*filterLines]bitset // bpf/lib/image.h: of the names in patterns
 	layers     [][4]uint32
 	tables     uint32
 	denyTables map[string]uint32 // the tables of protect and secrets, which many layers share, by content

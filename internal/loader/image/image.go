@@ -16,7 +16,7 @@ const (
 	maxTables = 32
 	maxLayers = 10
 	maxProbes = 4
-	magic     = 0x74673036
+	magic     = 0x74673037
 	maxRules  = 1 << 18
 	maxLinked = 64
 	maxName   = 255
@@ -52,7 +52,10 @@ const (
 	filterPrefix = iota
 	filterSuffix
 	filterNames
+	filters
 )
+
+const filterLines = 64 / maxWords // of one filter's words by byte
 
 // Node flags.
 const nodeBeneath = 1

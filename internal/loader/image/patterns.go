@@ -29,15 +29,23 @@ func (b *builder) nameSet(s string) *bitset {
 	b.name(s)
 	if b.sets[s] == nil {
 		b.sets[s] = &bitset{}
-		f := fold(s[0])
-		b.filter[0][filterNames] |= 1 << f
-		b.filter[1+f/8][f%8] |= 1 << fold(s[len(s)-1])
+		b.addFilter(filterNames, s[0], 1<<fold(s[len(s)-1]))
 	}
 	return b.sets[s]
 }
 
 // fold returns a byte's bit in the filter. Upper and lower case have the same.
 func fold(c byte) int { return int(c&31 | c>>1&32) }
+
+// pair returns the bit of two bytes in a filter.
+func pair(a, b byte) int { return (fold(a) + 7*fold(b)) % 64 }
+
+// addFilter adds a name's first or last byte to a filter, with the bits of its other bytes.
+func (b *builder) addFilter(filter int, c byte, others uint64) {
+	f := fold(c)
+	b.filter[0][filter] |= 1 << f
+	b.filter[1+filter*filterLines+f/maxWords][f%maxWords] |= others
+}
 
 // lastSet returns the set of the patterns with this LAST.
 func (b *builder) lastSet(lastSet string) *bitset {
@@ -55,7 +63,11 @@ func (b *builder) lastSet(lastSet string) *bitset {
 }
 
 func (b *builder) affix(root uint32, text []byte) *bitset {
-	b.filter[0][filterPrefix+int(root)] |= 1 << fold(text[0])
+	others := ^uint64(0)
+	if len(text) > 2 {
+		others = 1 << pair(text[1], text[2])
+	}
+	b.addFilter(filterPrefix+int(root), text[0], others)
 	at := root
 	for _, c := range text {
 		e := edge{at, uint32(c)}
