@@ -99,4 +99,7 @@ func TestReceived(t *testing.T) {
 	if !k.receive(port(0), 8, 1) || k.receive(port(0), 8, 1) {
 		t.Error("another socket's aren't counted by themselves")
 	}
+	if !k.receive(port(1), 9, 2) || !k.receive(port(1), 9, 1) || k.receive(port(1), 9, 2) {
+		t.Error("the first of two datagrams isn't received after the second")
+	}
 }

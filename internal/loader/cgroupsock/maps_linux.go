@@ -25,8 +25,8 @@ type Kernel struct {
 	received   map[netTuple]received
 }
 
-// received is the number of datagrams received from a socket.
-type received struct{ socket, n uint64 }
+// received is the number of datagrams received from a socket, and of those that it was seen to have sent.
+type received struct{ socket, n, sent uint64 }
 
 // maxReceived is the number of ports in the kernel's map.
 const maxReceived = 8192
@@ -62,7 +62,8 @@ func (k *Kernel) Sender(client, listener netip.AddrPort) (event.Observed, error)
 	return o.By.process(), nil
 }
 
-// receive counts a datagram of a socket that has sent that many, and reports whether it can be one of them.
+// receive counts a datagram of a socket that has sent at least that many, and reports whether it can be one of them. Callers look the
+// number up before that, and may call in another order.
 func (k *Kernel) receive(t netTuple, socket, sent uint64) bool {
 	k.receivedMu.Lock()
 	defer k.receivedMu.Unlock()
@@ -73,7 +74,7 @@ func (k *Kernel) receive(t netTuple, socket, sent uint64) bool {
 	if h.socket != socket {
 		h = received{socket: socket}
 	}
-	if h.n >= sent {
+	if h.sent = max(h.sent, sent); h.n >= h.sent {
 		return false
 	}
 	h.n++
