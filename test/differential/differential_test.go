@@ -271,8 +271,8 @@ func (x *session) one(o operation, w want, got syscall.Errno) {
 	switch {
 	case complaint != "":
 		_ = x.confined.end()
-		x.t.Fatalf("operation %d: %v: %s\nthe policy decides %+v on %s, the kernel %v\nthe last reported denial: %q", x.done, o, complaint,
-			explain.Describe(x.c, w.Verdict, policyQuestion(w), ""), short(w.target), got, x.last())
+		x.t.Fatalf("operation %d: %v: %s\nthe policy decides %+v on %s, the kernel %v\nreported denials that weren't expected: %s", x.done, o, complaint,
+			explain.Describe(x.c, w.Verdict, policyQuestion(w), ""), short(w.target), got, x.unexpected())
 	case got == 0:
 		n.Allowed++
 	case denied:

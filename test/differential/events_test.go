@@ -4,8 +4,8 @@ package differential
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,15 +32,15 @@ func (w want) denial(c *policy.Compiled) denial {
 	return d
 }
 
-// reported compares the events with the denials.
-func (x *session) reported() {
+// counts returns how often each denial is reported, and how many events were lost.
+func (x *session) counts() (got map[denial]int, lost int) {
 	x.t.Helper()
 	f, err := os.Open(x.events)
 	must(x.t, err)
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
-	got, lost, missing := map[denial]int{}, 0, 0
+	got = map[denial]int{}
 	for lines.Scan() {
 		d, n, gap, err := x.event(lines.Bytes())
 		must(x.t, err)
@@ -48,6 +48,14 @@ func (x *session) reported() {
 			got[d] += n
 		}
 	}
+	return got, lost
+}
+
+// reported compares the events with the denials.
+func (x *session) reported() {
+	x.t.Helper()
+	got, lost := x.counts()
+	missing := 0
 	for d, n := range x.denials {
 		missing += max(0, n-got[d])
 		if got[d] > n || missing > lost {
@@ -61,6 +69,17 @@ func (x *session) reported() {
 	for d, n := range got {
 		x.t.Errorf("%d events too many of %s, rule %q, reason %s", n, short(d.target), d.rule, d.reason)
 	}
+}
+
+// unexpected returns the reported denials that weren't expected, after the session's end.
+func (x *session) unexpected() string {
+	got, lost := x.counts()
+	for d, n := range got {
+		if n <= x.denials[d] {
+			delete(got, d)
+		}
+	}
+	return fmt.Sprintf("%#v; %d events were lost", got, lost)
 }
 
 // event parses a line. It returns the denial and its count, 0 if it isn't about the tree; or the number of lost events: the kernel's
@@ -89,17 +108,6 @@ func (x *session) event(line []byte) (d denial, n, lost int, err error) {
 		return d, 0, 0, nil
 	}
 	return d, max(1, e.Count), 0, nil
-}
-
-// last returns the last reported denial after the session's end.
-func (x *session) last() (last denial) {
-	reported, _ := os.ReadFile(x.events)
-	for line := range bytes.Lines(reported) {
-		if d, n, _, err := x.event(line); err == nil && n > 0 {
-			last = d
-		}
-	}
-	return last
 }
 
 // unnamed replaces the kernel's names of files without one.
