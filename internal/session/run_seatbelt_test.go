@@ -73,7 +73,7 @@ func (m *mac) Write(e *event.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.events = append(m.events, *e)
-	return nil
+	return os.WriteFile(fmt.Sprintf("%s/event-%d", m.tmp, len(m.events)), nil, 0o600)
 }
 
 // policy compiles a layer that allows what it doesn't declare.
@@ -284,15 +284,14 @@ folder=${0%/*}
 while [ ! -e '` + m.tmp + `/pid' ]; do sleep 0.01; done
 tag=$(sed -n 's/.*(with message "\(.*\)").*/\1/p' "$folder/profile")
 at='2026-09-18 06:19:41.380 E  kernel[0:5f489] (Sandbox)'
+echo "$at Sandbox: other(1) deny(1) file-read-data ` + secret + `"
+echo "$at Sandbox: other(1) deny(1) file-read-data ` + secret + ` toolguard-session-0000000000000001"
 echo "$at Sandbox: cat(999999) deny(1) file-read-data ` + secret + `"
 echo "$tag"
 echo "$at Sandbox: cat($(cat '` + m.tmp + `/pid')) deny(1) file-write-create ` + secret + `"
-echo "$at Sandbox: other(1) deny(1) file-read-data ` + secret + `"
-echo "$at Sandbox: other(1) deny(1) file-read-data ` + secret + ` toolguard-session-0000000000000001"
-: >'` + m.tmp + `/logged'
 exec sleep 60`
 	q := event.NewQueue(m)
-	r, err := m.run(c, Config{Events: q}, `echo $$ >"$TMPDIR/pid.new"; mv "$TMPDIR/pid.new" "$TMPDIR/pid"; until [ -e "$TMPDIR/logged" ]; do sleep 0.01; done; sleep 0.3`)
+	r, err := m.run(c, Config{Events: q}, `echo $$ >"$TMPDIR/pid.new"; mv "$TMPDIR/pid.new" "$TMPDIR/pid"; until [ -e "$TMPDIR/event-3" ]; do sleep 0.01; done`)
 	if err != nil || r.Code != 0 || r.Total != 2 || !r.Visible {
 		t.Fatalf("%+v, %v", r, err)
 	}

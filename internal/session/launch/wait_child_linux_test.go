@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -88,7 +89,8 @@ func TestLimitStageRejects(t *testing.T) {
 
 // The orphans of a command are ended, by SIGKILL if they ignore SIGTERM.
 func TestSessionGroupEnds(t *testing.T) {
-	command := Sandboxed{Args: []string{"/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done"}}
+	ready := filepath.Join(t.TempDir(), "ready")
+	command := Sandboxed{Args: []string{"/bin/sh", "-c", "trap '' TERM; : >'" + ready + "'; while :; do sleep 1; done"}}
 	pid, err := command.Start()
 	childtest.Must(t, err)
 	reaped := make(chan syscall.WaitStatus, 1)
@@ -108,7 +110,9 @@ func TestSessionGroupEnds(t *testing.T) {
 		}
 		return rows, nil
 	}}
-	time.Sleep(50 * time.Millisecond) // for the trap
+	if !childtest.Eventually(func() bool { _, err := os.Stat(ready); return err == nil }) {
+		t.Fatal("the command hasn't begun")
+	}
 	orphans, remaining, err := g.End()
 	if orphans != 1 || remaining != 0 || err != nil {
 		t.Errorf("%d, %d, %v", orphans, remaining, err)
