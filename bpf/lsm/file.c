@@ -188,8 +188,8 @@ int BPF_PROG(toolguard_path_notify, const struct path *path)
  * do_set_acl, ioctl_setflags, file_setattr). The label stores that mount until the task opens a file, which may change metadata of
  * an overlay's layers without that call (ovl_copy_up_flags).
  *
- * Neither program is an LSM program: the kernel skips it where it's already running on that CPU. Then the stored mount is that of
- * an earlier call, and nothing is allowed unless the dentry is beneath it.
+ * Neither program is an LSM program: the kernel skips it where it's already running on that CPU, so two copies are attached. If both
+ * are skipped, the stored mount is that of an earlier call, and nothing is allowed unless the dentry is beneath it.
  */
 SEC("fentry/mnt_want_write")
 int BPF_PROG(toolguard_mnt_want_write, struct vfsmount *mnt)

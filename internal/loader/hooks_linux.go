@@ -6,6 +6,9 @@ type hook struct {
 	mediates string
 	// optional is the reason why a kernel without this hook enforces policies nevertheless; "" if the hook is required.
 	optional string
+	// twice is set for a program that records something for a hook. The kernel skips a tracing program on a processor where a task was
+	// preempted within it, and the hook denies without the record. It skips both copies only where two tasks were.
+	twice bool
 }
 
 // hooks lists every program of the object. bpf/lsm/*.c names the callers of each.
@@ -33,7 +36,7 @@ var hooks = map[string]hook{
 	"socket_setsockopt":   {mediates: "options by which a socket uses foreign addresses or joins groups"},
 	"unix_stream_connect": {mediates: "connecting to a unix socket"},
 	"unix_may_send":       {mediates: "sending to a unix socket"},
-	"kern_path":           {mediates: "nothing: it records the path by which a unix socket was found"},
+	"kern_path":           {mediates: "nothing: it records the path by which a unix socket was found", twice: true},
 
 	// directory.c
 	"path_mknod":   {mediates: "creating a file, fifo, socket or device"},
@@ -51,10 +54,10 @@ var hooks = map[string]hook{
 	"path_chmod":          {mediates: "changing a file's mode"},
 	"path_chown":          {mediates: "changing a file's owner"},
 	"path_notify":         {mediates: "watching a file or folder"},
-	"mnt_want_write":      {mediates: "nothing: it records the mount through which metadata is changed"},
-	"mnt_want_write_file": {mediates: "nothing: it records the mount of an open file whose metadata is changed"},
-	"filename_lookup":     {mediates: "nothing: it records the path that readlink reads"},
-	"user_path_at_empty":  {mediates: "nothing: it records the path that readlink reads", optional: "since Linux 6.11 filename_lookup is called instead"},
+	"mnt_want_write":      {mediates: "nothing: it records the mount through which metadata is changed", twice: true},
+	"mnt_want_write_file": {mediates: "nothing: it records the mount of an open file whose metadata is changed", twice: true},
+	"filename_lookup":     {mediates: "nothing: it records the path that readlink reads", twice: true},
+	"user_path_at_empty":  {mediates: "nothing: it records the path that readlink reads", optional: "since Linux 6.11 filename_lookup is called instead", twice: true},
 	"inode_readlink":      {mediates: "reading a symlink's text"},
 	"inode_setattr":       {mediates: "changing a file's times"},
 	"inode_setxattr":      {mediates: "extended attributes"},

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cilium/ebpf"
 )
 
 // Every program has its line in the table of hooks, and no line is without a program.
@@ -26,6 +28,9 @@ func TestHooks(t *testing.T) {
 	for name, h := range hooks {
 		if !attached[name] {
 			t.Errorf("no program attaches to %s", name)
+		}
+		if p := spec.Programs["toolguard_"+name]; h.twice != (p != nil && p.Type == ebpf.Tracing && strings.HasPrefix(h.mediates, "nothing: it records")) {
+			t.Errorf("%s is attached twice: %v", name, h.twice)
 		}
 		if h.mediates == "" {
 			t.Errorf("%s has no text of what it mediates", name)

@@ -22,6 +22,7 @@ func load(dir string) error {
 	if err := removeMissingHooks(spec.Programs); err != nil {
 		return err
 	}
+	addCopies(spec.Programs)
 	created, err := createMaps(spec)
 	if err != nil {
 		return err
@@ -73,6 +74,15 @@ func removeMissingHooks(programs map[string]*ebpf.ProgramSpec) error {
 		}
 	}
 	return nil
+}
+
+// addCopies adds the second copy of each program that is attached twice.
+func addCopies(programs map[string]*ebpf.ProgramSpec) {
+	for name, p := range maps.Clone(programs) {
+		if hooks[p.AttachTo].twice {
+			programs[name+"_2"] = p.Copy()
+		}
+	}
 }
 
 func createMaps(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
