@@ -164,7 +164,7 @@ func TestJobControl(t *testing.T) {
 			w.types(t, "fg\n", "resumed\r\n")
 			w.types(t, prefix+"bash --norc --noprofile -i\n", "prompt> ")
 			w.types(t, "sh -c 'echo asleep; exec sleep 1000'\n", "[\n\r]asleep\r\n")
-			w.types(t, "\x1a", "Stopped +sh")
+			w.types(t, "\x1a", "Stopped +sh -c 'echo asleep; exec sleep")
 			w.types(t, "kill -9 %1; wait; exit\n", "(?s)exit.*prompt> ")
 			w.types(t, "echo end\n", "[\r\n]end\r\n")
 		})

@@ -30,14 +30,18 @@ for what in name, address, host, path, server:
         else: sys.exit(what.__name__ + " isn't denied")
 `
 
-// No program waits for its own timeout to learn that it's denied, or for the resolver's, which repeats a lost query after five seconds.
+// Denials are fast: the fastest one of each kind, which a busy machine hasn't delayed, arrives within 50 ms, except on an emulated
+// processor. And no program waits for a timeout to learn that it's denied: the resolver repeats a lost query after five seconds.
 func TestDenialsAreFast(t *testing.T) {
 	needs(t, "python3")
-	took := deniedAfter(t, 20)
+	took, fast := deniedAfter(t, 20), 50.0
+	if os.Getenv("TOOLGUARD_VM") != "" {
+		fast = 4000
+	}
 	for _, what := range []string{"name", "address", "host", "path", "server"} {
 		all := took[what]
 		slices.Sort(all)
-		if t.Logf("%s: after %.1f ms", what, all); len(all) != 20 || all[19] > 4000 {
+		if t.Logf("%s: after %.1f ms", what, all); len(all) != 20 || all[0] > fast || all[19] > 4000 {
 			t.Errorf("%s: after %.1f ms", what, all)
 		}
 	}
