@@ -286,8 +286,7 @@ tag=$(sed -n 's/.*(with message "\(.*\)").*/\1/p' "$folder/profile")
 at='2026-09-18 06:19:41.380 E  kernel[0:5f489] (Sandbox)'
 echo "$at Sandbox: other(1) deny(1) file-read-data ` + secret + `"
 echo "$at Sandbox: other(1) deny(1) file-read-data ` + secret + ` toolguard-session-0000000000000001"
-echo "$at Sandbox: cat(999999) deny(1) file-read-data ` + secret + `"
-echo "$tag"
+printf '%s\n' "$at Sandbox: cat(999999) deny(1) file-read-data ` + secret + `" "$tag"
 echo "$at Sandbox: cat($(cat '` + m.tmp + `/pid')) deny(1) file-write-create ` + secret + `"
 exec sleep 60`
 	q := event.NewQueue(m)

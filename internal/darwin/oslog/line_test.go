@@ -1,6 +1,7 @@
 package oslog
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,29 @@ func TestRead(t *testing.T) {
 		if got[i].Tag != want || got[i].PID != i+1 {
 			t.Errorf("%+v", got[i])
 		}
+	}
+}
+
+// A tick between a denial and its tag doesn't separate them, and the second one reports the denial although no line follows.
+func TestReadIdle(t *testing.T) {
+	const denial, tag = "Sandbox: a(1) deny(1) file-read-data /a\n", "toolguard-session-00000000deadbeef"
+	for _, x := range []struct {
+		ticks      int
+		more, want string
+	}{{1, tag + "\n", tag}, {2, "", ""}} {
+		in, out := io.Pipe()
+		idle, begun, reported := make(chan time.Time), make(chan bool), make(chan Denial, 1)
+		go Read(in, idle, func() { close(begun) }, func(d Denial) { reported <- d })
+		io.WriteString(out, denial)
+		<-begun // the line was received
+		for range x.ticks {
+			idle <- time.Time{}
+		}
+		io.WriteString(out, x.more)
+		if d := <-reported; d.Tag != x.want || d.PID != 1 {
+			t.Errorf("after %d ticks: %+v", x.ticks, d)
+		}
+		out.Close()
 	}
 }
 

@@ -15,7 +15,8 @@ func Args() []string {
 }
 
 // Read parses the output of the program to its end. ready is called once, when the program has begun, and denied with every denial. A tag on a line
-// of its own belongs to the denial before it, so a denial is reported when the next line comes, or at the next tick of idle.
+// of its own belongs to the denial before it, so a denial is reported when the next line comes, or at the second tick of idle:
+// the first one can come right after it.
 func Read(r io.Reader, idle <-chan time.Time, ready func(), denied func(Denial)) error {
 	lines, failed := make(chan string), make(chan error, 1)
 	go func() {
@@ -34,10 +35,13 @@ func Read(r io.Reader, idle <-chan time.Time, ready func(), denied func(Denial))
 			last = nil
 		}
 	}
-	for begun := false; ; {
+	for begun, recent := false, false; ; {
 		select {
 		case <-idle:
-			flush()
+			if !recent {
+				flush()
+			}
+			recent = false
 		case line, more := <-lines:
 			if !more {
 				flush()
@@ -56,7 +60,7 @@ func Read(r io.Reader, idle <-chan time.Time, ready func(), denied func(Denial))
 			}
 			flush()
 			if d, ok := Parse(line); ok {
-				last = &d
+				last, recent = &d, true
 			}
 		}
 	}
