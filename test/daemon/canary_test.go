@@ -113,6 +113,12 @@ echo up >can; until [ -e over ]; do sleep 0.1; done`), append(flags, "--report",
 	for _, name := range []string{"AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "SESSION_COOKIE", "NEIGHBOUR"} {
 		j.Env = append(j.Env, c.plant(name+"=CANARY"))
 	}
+	c.Cleanup(func() {
+		if c.Failed() {
+			out, err := os.ReadFile(j.workspace + "/out")
+			c.Logf("a command's output: %s\n%v", out, err)
+		}
+	})
 	i.enter()
 	defer i.leave()
 	return j.start()
