@@ -102,11 +102,11 @@ func TestJobControl(t *testing.T) {
 			y.types(t, prefix+"sh -c 'echo up; exec cat'\n", "\nup\r\n") // the shell, not the terminal, echoes input before cat runs
 			y.types(t, "hello\n", "hello\r\nhello\r\n")
 			y.types(t, "\x1a", `Stopped[^\r]*cat`)
-			y.types(t, "fg\n", "cat")
+			y.types(t, "fg\n", "cat'\r\n") // the whole line: the echo of input would be within it
 			y.types(t, "again\n", "again\r\nagain\r\n")
 			y.types(t, "\x1a", `Stopped[^\r]*cat`)
 			y.types(t, "bg; while [ -n \"$(jobs -r)\" ]; do sleep 0.1; done; jobs\n", `Stopped[^\r]*cat`) // it reads the terminal, so it stops again
-			y.types(t, "fg\n", "cat")
+			y.types(t, "fg\n", "cat'\r\n")
 			y.types(t, "more\n", "more\r\nmore\r\n") // it has the terminal
 			y.types(t, "\x03", "prompt> ")
 			y.types(t, "echo status=$?\n", "status=130")
