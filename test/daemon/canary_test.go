@@ -102,7 +102,7 @@ var indiscreet = []string{
 // raw is a malformed HTTP request.
 const raw = "GET /open?token=CANARY HTTP/1.1\r\nHost: allowed.test\r\nCANARY\r\nAuthorization : Basic CANARY\r\n\r\n"
 
-// job runs the indiscreet lines, with the output in a file of its own. It ends when the file "over" exists.
+// job starts a command that runs the indiscreet lines, with the output in a file of its own, and waits for them. It ends when the file "over" exists.
 func (c *canaries) job(i *internet, uid uint32, flags ...string) *job {
 	c.Helper()
 	j := newJob(c.T, uid, talkative, c.plant(`exec >out 2>&1; echo $* --password CANARY; while read -r line; do bash -c "$line"; done <lines
@@ -121,7 +121,8 @@ echo up >can; until [ -e over ]; do sleep 0.1; done`), append(flags, "--report",
 	})
 	i.enter()
 	defer i.leave()
-	return j.start()
+	j.start().wrote("can", "up") // the second one loads BPF programs of its own: on an emulated machine they take minutes together
+	return j
 }
 
 // listed may execute listed commands, and is denied other arguments.
@@ -257,9 +258,6 @@ func TestCanaries(t *testing.T) {
 		live = append(live, followed(t, 0, "--format", format, "--since", "1h", "--follow"))
 	}
 	jobs := []*job{c.job(i, other), c.job(i, 0, "--daemon", "none")}
-	for _, j := range jobs {
-		j.wrote("can", "up")
-	}
 	h.ask("sessions", "list")
 	h.ask("sessions", "list", "--json")
 	for _, one := range sessions(t, 0) {

@@ -124,8 +124,8 @@ func (s *server) stop(sig syscall.Signal) { daemontest.Stop(s.Cmd, sig) }
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	if !childtest.Within(10*time.Minute, is) { // an emulated machine takes two to load the BPF programs
-		t.Fatalf("not within ten minutes: %s", what)
+	if !childtest.Within(5*time.Minute, is) {
+		t.Fatalf("not within five minutes: %s", what)
 	}
 }
 
