@@ -75,14 +75,17 @@ func checkUserCapacity() error {
 	if fits(now, most) {
 		return nil
 	}
-	least := now + neededProcesses
+	least := needed(now)
 	least += min(least, 64)
 	return fmt.Errorf("the limit of this user's processes and threads (ulimit -u) is %d, and there are %d: toolguard needs %d, and lets "+
 		"the command use %d; end some, or raise the limit to %d", own.Max, now, ownThreads, most, least)
 }
 
 // fits reports whether a session can start with now processes and threads of at most most.
-func fits(now, most uint64) bool { return now+neededProcesses <= most }
+func fits(now, most uint64) bool { return needed(now) <= most }
+
+// needed returns the number of processes and threads that there are once a session has started, of now ones, which include toolguard's.
+func needed(now uint64) uint64 { return now + neededProcesses - min(now, uint64(kernelThreads())) }
 
 // machineThreads returns the number of all threads (proc_loadavg(5)), or more than any limit if it can't be read.
 func machineThreads() uint64 {
@@ -150,5 +153,5 @@ func checkPidsMax(dir string) error {
 		return nil
 	}
 	return fmt.Errorf("the cgroup %s may have %d processes and threads (pids.max), and has %d: toolguard needs %d; end some, or raise the limit to %d",
-		dir, most, now, ownThreads, now+neededProcesses)
+		dir, most, now, ownThreads, needed(now))
 }

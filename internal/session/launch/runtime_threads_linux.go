@@ -1,6 +1,10 @@
 package launch
 
-import "runtime"
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
 
 // The numbers of threads that toolguard makes before a command starts. The runtime keeps threads: one ends only if its goroutine ends while
 // locked to it.
@@ -16,31 +20,54 @@ const (
 	// MostBlocked is MoreBlocked with the readers of three ring buffers, and the threads for egress.
 	MostBlocked = 16
 	// ownThreads is the maximum number of threads.
-	ownThreads = maxProcessors + MostBlocked
+	ownThreads = 2*maxProcessors + MostBlocked
 )
 
 // MakeThreads makes threads until blocked of them can be in system calls: a goroutine is locked to each existing thread until there are enough.
+// Then it waits for those that the runtime counts and hasn't made yet: a locked thread has another one make them (newmHandoff in Go's runtime). If the
+// command used up all processes before, the runtime would crash toolguard.
 func MakeThreads(blocked int) {
 	if runtime.GOMAXPROCS(0) > maxProcessors {
 		runtime.GOMAXPROCS(maxProcessors)
 	}
-	wanted := runtime.GOMAXPROCS(0) + blocked
+	wanted := 2*runtime.GOMAXPROCS(0) + blocked // a thread that has given up its processor isn't idle at once
 	enough := make(chan struct{})
 	defer close(enough)
-	for threadCount() < wanted {
-		locked := make(chan struct{})
-		go func() {
-			runtime.LockOSThread()
-			close(locked)
-			<-enough
-			runtime.UnlockOSThread()
-		}()
-		<-locked
+	for {
+		switch {
+		case threadCount() < wanted:
+			lockThread(enough)
+		case kernelThreads() < threadCount():
+			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // the thread that makes them may wait for this processor
+		default:
+			return
+		}
 	}
 }
 
-// threadCount returns the number of the runtime's threads.
+// lockThread locks a goroutine to a thread until it is enough.
+func lockThread(enough <-chan struct{}) {
+	locked := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		close(locked)
+		<-enough
+		runtime.UnlockOSThread()
+	}()
+	<-locked
+}
+
+// threadCount returns the number of the runtime's threads, including those that it is about to make.
 func threadCount() int {
 	n, _ := runtime.ThreadCreateProfile(nil)
 	return n
+}
+
+// kernelThreads returns the number of this process's threads: the kernel adds it to the two links of the folder (proc_task_getattr).
+func kernelThreads() int {
+	var st unix.Stat_t
+	if unix.Stat("/proc/self/task", &st) != nil {
+		return threadCount()
+	}
+	return int(st.Nlink) - 2
 }
