@@ -107,7 +107,7 @@ func (r *Runner) Close(timeout time.Duration) {
 	cancel()
 	select {
 	case <-idle:
-	case <-time.After(4 * grace):
+	case <-time.After(grace):
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/toolset"
 )
 
-// grace is how long processes and their output may take to end after they were killed.
-const grace = 500 * time.Millisecond
+// grace is how long processes and their output may take to end after they were killed. On a busy machine that takes more than a second.
+const grace = 2 * time.Second
 
 // runProgram runs the program of a hook with a body on its input, and returns its output. Any status but 0 is an error.
 func runProgram(ctx context.Context, h *toolset.Hook, env []string, body []byte) ([]byte, error) {
