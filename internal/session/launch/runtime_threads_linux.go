@@ -63,10 +63,11 @@ func threadCount() int {
 	return n
 }
 
-// kernelThreads returns the number of this process's threads: the kernel adds it to the two links of the folder (proc_task_getattr).
+// kernelThreads returns the number of this process's threads: the kernel adds it to the two links of the folder (proc_task_getattr). Where /proc is
+// missing, or isn't Linux's, it returns threadCount.
 func kernelThreads() int {
 	var st unix.Stat_t
-	if unix.Stat("/proc/self/task", &st) != nil {
+	if unix.Stat("/proc/self/task", &st) != nil || st.Nlink <= 2 {
 		return threadCount()
 	}
 	return int(st.Nlink) - 2
