@@ -58,17 +58,22 @@ func lockThread(enough <-chan struct{}) {
 }
 
 // threadCount returns the number of the runtime's threads, including those that it is about to make.
-func threadCount() int {
+func threadCount() int { return countedThreads() - neverMade }
+
+// neverMade is the number of threads that the runtime counts and never makes: with cgo, one for calls from C.
+var neverMade = countedThreads() - kernelThreads()
+
+func countedThreads() int {
 	n, _ := runtime.ThreadCreateProfile(nil)
 	return n
 }
 
 // kernelThreads returns the number of this process's threads: the kernel adds it to the two links of the folder (proc_task_getattr). Where /proc is
-// missing, or isn't Linux's, it returns threadCount.
+// missing, or isn't Linux's, it returns the runtime's number.
 func kernelThreads() int {
 	var st unix.Stat_t
 	if unix.Stat("/proc/self/task", &st) != nil || st.Nlink <= 2 {
-		return threadCount()
+		return countedThreads()
 	}
 	return int(st.Nlink) - 2
 }
