@@ -45,7 +45,7 @@ func bench(out io.Writer, toolguard string, runs int, series string) error {
 	}{
 		{"To use the network", "(5 minutes)", func(out io.Writer) error { return network(out, toolguard) }},
 		{"To decide", "(2 minutes)", decisions},
-		{"To run under it", "(10 minutes)", func(out io.Writer) error { return guest(out, series) }},
+		{"To run under it", "(10 minutes to an hour)", func(out io.Writer) error { return guest(out, series) }},
 	} {
 		fmt.Fprintf(os.Stderr, "bench: %s %s\n", strings.ToLower(part.title), part.takes)
 		fmt.Fprintf(out, "\n## %s\n\n", part.title)

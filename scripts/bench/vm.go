@@ -56,7 +56,7 @@ at once, and few of the kernel's own, which wait for memory and for each other. 
 
 // tables is what the guest's program prints in a virtual machine that is run so. The first of the files is the folder of toolguard.
 func tables(series, dir string, files []string, what string, how ...string) (string, error) {
-	run := append(how, "-k", series, "-m", "3072", "-t", "3600", "-o", dir)
+	run := append(how, "-k", series, "-m", "3072", "-t", "7200", "-o", dir)
 	for _, file := range files {
 		run = append(run, "-f", file)
 	}
