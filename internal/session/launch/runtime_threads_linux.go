@@ -2,6 +2,7 @@ package launch
 
 import (
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,8 @@ const (
 	MostBlocked = 16
 	// ownThreads is the maximum number of threads.
 	ownThreads = 2*maxProcessors + MostBlocked
+	// maxWait bounds the wait for threads that the runtime is about to make, should a kernel's /proc count threads in another way.
+	maxWait = 10 * time.Second
 )
 
 // MakeThreads makes threads until blocked of them can be in system calls: a goroutine is locked to each existing thread until there are enough.
@@ -33,11 +36,11 @@ func MakeThreads(blocked int) {
 	wanted := 2*runtime.GOMAXPROCS(0) + blocked // a thread that has given up its processor isn't idle at once
 	enough := make(chan struct{})
 	defer close(enough)
-	for {
+	for end := time.Now().Add(maxWait); ; {
 		switch {
 		case threadCount() < wanted:
 			lockThread(enough)
-		case kernelThreads() < threadCount():
+		case kernelThreads() < threadCount() && time.Now().Before(end):
 			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // the thread that makes them may wait for this processor
 		default:
 			return
@@ -58,14 +61,9 @@ func lockThread(enough <-chan struct{}) {
 }
 
 // threadCount returns the number of the runtime's threads, including those that it is about to make.
-func threadCount() int { return countedThreads() - neverMade }
-
-// neverMade is the number of threads that the runtime counts and never makes: with cgo, one for calls from C.
-var neverMade = countedThreads() - kernelThreads()
-
-func countedThreads() int {
+func threadCount() int {
 	n, _ := runtime.ThreadCreateProfile(nil)
-	return n
+	return n - neverMade
 }
 
 // kernelThreads returns the number of this process's threads: the kernel adds it to the two links of the folder (proc_task_getattr). Where /proc is
@@ -73,7 +71,7 @@ func countedThreads() int {
 func kernelThreads() int {
 	var st unix.Stat_t
 	if unix.Stat("/proc/self/task", &st) != nil || st.Nlink <= 2 {
-		return countedThreads()
+		return threadCount()
 	}
 	return int(st.Nlink) - 2
 }
