@@ -59,21 +59,28 @@ func coreTests(t *testing.T) func(pkg, name string) bool {
 	t.Helper()
 	plan, err := os.ReadFile(filepath.Join(root, "scripts/vm/plan"))
 	must(t, err)
-	patterns := map[string][]string{"test/attacks": {"^TestConfined$"}}
+	type planned struct{ run, skip *regexp.Regexp }
+	never, all := regexp.MustCompile("^$"), regexp.MustCompile("")
+	plans := map[string][]planned{"test/attacks": {{regexp.MustCompile("^TestConfined$"), never}}}
 	for _, pkg := range []string{"internal/allowlist", "internal/kernelaudit", "internal/landlock", "internal/policy", "internal/policy/policyfile", "internal/egress", "internal/egress/ownaddr", "internal/daemon", "internal/daemon/peer", "internal/loader/cgroupsock", "internal/seccomp", "test/net", "test/run"} {
-		patterns[pkg] = []string{"."}
+		plans[pkg] = []planned{{all, never}}
 	}
 	for line := range strings.Lines(string(plan)) {
 		if f := strings.Fields(line); len(f) >= 4 && f[0] == "core" {
-			pattern := f[3]
-			if pattern == "bypasses" { // all that docs/BYPASSES.md names
-				pattern = "."
+			p := planned{all, never}
+			if f[3] != "bypasses" { // all that docs/BYPASSES.md names
+				p.run = regexp.MustCompile(f[3])
 			}
-			patterns[f[2]] = append(patterns[f[2]], pattern)
+			for _, argument := range f[4:] {
+				if skipped, is := strings.CutPrefix(argument, "-test.skip="); is {
+					p.skip = regexp.MustCompile(skipped)
+				}
+			}
+			plans[f[2]] = append(plans[f[2]], p)
 		}
 	}
 	return func(pkg, name string) bool {
-		return slices.ContainsFunc(patterns[pkg], func(p string) bool { return regexp.MustCompile(p).MatchString(name) })
+		return slices.ContainsFunc(plans[pkg], func(p planned) bool { return p.run.MatchString(name) && !p.skip.MatchString(name) })
 	}
 }
 
