@@ -72,19 +72,21 @@ func (d *daemon) sessions() (int, error) {
 	return running, nil
 }
 
-// begin begins n idle sessions.
+// begin begins n idle sessions, one after the other.
 func (d *daemon) begin(policy string, n int) (started []*exec.Cmd, err error) {
-	for i := range n {
-		cmd := exec.Command(d.s.toolguard, "exec", "--daemon", "require", "--policy", policy, "--report", "never", "--", "sleep", "infinity")
+	for range n {
+		cmd := exec.Command(d.s.toolguard, "exec", "--daemon", "require", "--policy", policy, "--report", "never", "--", "sh", "-c", "echo; exec sleep infinity")
 		cmd.Dir = d.s.workspace
+		line, err := cmd.StdoutPipe()
+		if err != nil {
+			return started, err
+		}
 		if err := cmd.Start(); err != nil {
 			return started, err
 		}
 		started = append(started, cmd)
-		for running := 0; running <= i; time.Sleep(5 * time.Millisecond) {
-			if running, err = d.sessions(); err != nil {
-				return started, err
-			}
+		if _, err := line.Read(make([]byte, 1)); err != nil {
+			return started, fmt.Errorf("a session doesn't begin: %w", err)
 		}
 	}
 	return started, nil
