@@ -105,8 +105,8 @@ func (l Limits) allow(key peer.QuotaKey, all, more usage) error {
 		return reject(429, "user %d has %d sessions whose network rules toolguardd enforces, the most that one user may have "+
 			"('toolguard sessions list')", key.UID, all.networks-1)
 	case more.lines > 0 && all.lines > l.Lines, more.size > 0 && all.size > l.Policies:
-		return reject(429, "the policies of user %d's sessions would use %d lines in the kernel and %d bytes, and one user may use %d and %d",
-			key.UID, all.lines, all.size, l.Lines, l.Policies)
+		return reject(429, "the policies of user %d's sessions would use %d lines in the kernel and %d bytes, and one user may use %d and %d "+
+			"('toolguard sessions list'; root can raise 'lines' and 'policies' in toolguardd.toml)", key.UID, all.lines, all.size, l.Lines, l.Policies)
 	}
 	return nil
 }
